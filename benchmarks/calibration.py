@@ -162,8 +162,8 @@ def asked_together(
     for (question, right), followed, read in zip(block, found, evidence):
         entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
         rows = answerer.followed_features(question, followed)
-        left = left_of(kb, question, followed.answer, followed.answer.entities.tolist())
-        asked = {False: Asked(rows, is_right(right, entities), bool(right), left)}
+        of_followed = left_of(kb, question, followed.answer, followed.answer.entities.tolist())
+        asked = {False: Asked(rows, is_right(right, entities), bool(right), of_followed)}
         if read is not None:
             candidates = answerer.candidates(question, followed, read)
             names = [

@@ -42,6 +42,8 @@ _WORDS = tuple(
         (r'(?:MV|HMS|USS|RMS) [A-Z].*', 'product'),
     )
 )
+# Names that are as often a person's: 'Barbara Castle', 'River Phoenix'.
+_SURNAMES = re.compile(r'\S+ (?:Castle|Dam|Lake|Park|Press|Street)|(?:Lake|River) \S+')
 # Kinds for which spaCy takes names of other ones.
 _UNCERTAIN = frozenset({'person', 'organisation', 'place', 'product', UNKNOWN_KIND})
 # What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane",
@@ -81,11 +83,14 @@ def kind_of_words(name: str) -> str | None:
 
 def by_words(text: str, spans: Sequence[Span]) -> list[Span]:
     """Names of the kinds that their words tell."""
-    told = lambda span: kind_of_words(text[span.start : span.end])
-    return [
-        span._replace(kind=told(span) or span.kind) if span.kind in _UNCERTAIN else span
-        for span in spans
-    ]
+    found = []
+    for span in spans:
+        name = text[span.start : span.end]
+        may_be = span.kind in _UNCERTAIN
+        if may_be and not (span.kind == 'person' and _SURNAMES.fullmatch(name)):
+            span = span._replace(kind=kind_of_words(name) or span.kind)
+        found.append(span)
+    return found
 
 
 def places(text: str, spans: Sequence[Span]) -> list[Span]:

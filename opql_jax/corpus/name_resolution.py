@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
 from opql_jax.corpus.defined_terms import Defined, defined_terms, uses
@@ -139,8 +139,11 @@ def resolve(
         key: TITLE_KIND if is_heading(key) else _most_frequent(counts)
         for key, counts in kinds.items()
     } | kinds_by_definition
+    # Those of all texts are persons before it is looked at what 'its' means in any.
+    persons = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
+    kind_of |= {mention.entity: 'person' for found in persons for mention in found}
     resolved = [
-        _with_pronouns(document, kind_of, said) for document, said in zip(resolved, said_by)
+        _with_pronouns(document, kind_of, found) for document, found in zip(resolved, persons)
     ]
     names, aliases = [], []
     for key, counts in spellings.items():
@@ -182,23 +185,29 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
     return sorted([*mentions, *meant], key=lambda mention: mention.start)
 
 
-def _with_pronouns(document: Document, kinds: dict[str, str], said: Sequence[Turn]) -> Document:
-    """A document with what its pronouns mean; what 'he' or 'she' means is of the kind 'person'.
+def _persons_meant(
+    document: Document, kinds: Mapping[str, str], said: Sequence[Turn]
+) -> list[Mention]:
+    """Whom 'he' and 'she' mean, each of whom is a person.
 
-    Not persons where it may be about one, of whom all that it names is taken to be said anyway.
+    Nobody where it may be about one, of whom all that it names is taken to be said anyway.
     """
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
-    found = possessives(document.text, mentions, kinds)
-    if not (
-        kind == 'person'
-        or (kind == UNKNOWN_KIND and any(mention.entity == about for mention in mentions))
-    ):
-        persons = pronouns(document.text, mentions, kinds, said)
-        kinds.update((mention.entity, 'person') for mention in persons)
-        found += persons
+    is_named = any(mention.entity == about for mention in mentions)
+    if kind == 'person' or (kind == UNKNOWN_KIND and is_named):
+        return []
+    return pronouns(document.text, mentions, kinds, said)
+
+
+def _with_pronouns(
+    document: Document, kinds: Mapping[str, str], persons: Sequence[Mention]
+) -> Document:
+    """A document with what its pronouns mean, of which `persons` are known."""
+    mentions = document.mentions or ()
+    found = [*mentions, *persons, *possessives(document.text, mentions, kinds)]
     return dataclasses.replace(
-        document, mentions=tuple(sorted((*mentions, *found), key=lambda mention: mention.start))
+        document, mentions=tuple(sorted(found, key=lambda mention: mention.start))
     )
 
 

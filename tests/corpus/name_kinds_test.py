@@ -30,6 +30,12 @@ def test_words_of_a_name_tell_its_kind(name, kind):
         assert [span.kind for span in refine(plain, spans, [name_kinds.by_words])] == [right]
 
 
+@pytest.mark.parametrize('name', ['Barbara Castle', 'Veronica Lake', 'River Phoenix'])
+def test_a_person_stays_one_whose_surname_could_be_of_a_place(name):
+    plain, spans = marked(f'[{name}] stands.', 'person')
+    assert [span.kind for span in refine(plain, spans, [name_kinds.by_words])] == ['person']
+
+
 @pytest.mark.parametrize('kind, expected', [('name', 'person'), ('organisation', 'organisation')])
 def test_who_holds_an_office_is_a_person(kind, expected):
     plain, spans = marked(f'The treasurer was [Orla Finch|{kind}].')

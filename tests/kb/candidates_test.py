@@ -136,6 +136,11 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
     ]
 
 
+def test_long_digits_beside_a_year_take_no_time_and_are_no_date():
+    seen = evidence([(0, 0, 60, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 4, 0.2, '1999', -1)])
+    assert [len(one.text) for one in as_years(read_candidates(seen))] == [407, 4]
+
+
 def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
     seen = evidence(
         [

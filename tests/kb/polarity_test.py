@@ -33,6 +33,7 @@ def fact(sentence, topic, target):
         ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
         ('Who runs Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', True),
         ('Who ran Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', False),
+        ('Which old films starred Ann?', 'Until 2017 Ann starred in Up.', 'Ann', 'Up', False),
         ('Which firm owns Up?', 'Until 2017 Up belonged to Ann.', 'Up', 'Ann', True),
         ('Which songs did Ann write?', 'Ann wrote Up until 2017.', 'Ann', 'Up', False),
         ('Where is Up?', 'Up stood in Ely until 1990. It is in Oslo.', 'Up', 'Oslo', False),
@@ -59,6 +60,9 @@ def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
         ('It was not Ann who filmed Up.', 'Ann', 'Up', False),
         ('Ann, who never married, wrote Up.', 'Ann', 'Up', False),
         ('Ann did not only write Up.', 'Ann', 'Up', False),
+        ('Up was not a success for its director, Ann.', 'Up', 'Ann', False),
+        ('Ann never married and lived in Oslo.', 'Ann', 'Oslo', False),
+        ('Ann did not go far: she lived in Oslo.', 'Ann', 'Oslo', False),
     ],
 )
 def test_a_sentence_refutes_what_it_says_outright_of_two_names(sentence, topic, target, refuted):

@@ -51,6 +51,7 @@ def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
         ),
         ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr. The author is Ann Bell.', True),
         ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr, from a book by Ann Bell.', True),
+        ('Who stars in Low Tide?', 'Cy Orr', 'directed by Ann Bell and stars Cy Orr.', True),
         (
             'Which films star Ann Bell?',
             'Ann Bell',

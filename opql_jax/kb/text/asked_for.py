@@ -57,7 +57,7 @@ class AskedFor:
         return fits.astype(np.float32)
 
     def may_be(self, wanted: Wanted, targets) -> np.ndarray:
-        """Whether entities are not of a kind always recognised, and not asked for: [n] bool."""
+        """Whether entities may be what is asked for, as far as their kinds tell: [n] bool."""
         kinds, unasked = (
             self._kinds[targets],
             [kind for kind in _UNASKED if kind not in wanted.kinds],

@@ -28,12 +28,16 @@ _LISTS = re.compile(r', | & |\band\b|\bor\b')
 _YEAR = re.compile(r'\b\d{4}\b')
 # A date, and what may stand beside it.
 _DATE = re.compile(
-    r'(?:\d{1,4}(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August|September|October'
+    r'(?:\d{1,4}(?!\d)(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August|September|October'
     r'|November|December|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
     r'|the|of|[\s,.-])+'
 )
 # What stands before a name, and how a text goes on after one, that alone is likely to answer.
-_SMALL = r"(?!(?:of|in|at|by|with|from|for|to|and|or|than|not)\b)[a-z'’-]+ "
+_SMALL = (
+    r'(?!(?:of|in|at|by|with|from|for|to|and|or|than|not|near|outside|without|against|before|after'
+    r'|under|over|between|like|son|daughter|wife|husband)\b)'
+    r"[a-z'’-]+ "
+)
 _CALLED = re.compile(
     rf'(?:{_SMALL}){{0,4}}?(?:{_SMALL}|(?:city|county|district|hamlet|island|parish|port|province'
     r'|region|state|suburb|town|village) of )?'
@@ -238,20 +242,22 @@ def add_followed(
 
 def as_years(found: list[Candidate]) -> list[Candidate]:
     """The candidates of a question that asks for a year: of a date that was read its year."""
-    of_year: dict[str, Candidate] = {
-        one.text: one for one in found if one.spans and _YEAR.fullmatch(one.text)
-    }
+    of_year: dict[str, Candidate] = {}
+    for one in sorted(found, key=lambda one: one.entity):  # an entity before mere words
+        if _YEAR.fullmatch(one.text):
+            of_year[one.text] = one
     left = []
     for one in found:
         years = _YEAR.findall(one.text)
-        if not one.spans or len(years) != 1 or not _DATE.fullmatch(one.text):
+        if len(years) != 1 or not _DATE.fullmatch(one.text):
             left.append(one)
-        elif (same := of_year.setdefault(years[0], one)) is one:
-            if one.text != years[0]:
-                one.text, one.entity = years[0], -1
-            left.append(one)
-        else:
+        elif (same := of_year.get(years[0], one)) is not one:
             _join(same, one)
+        else:
+            if one.spans and one.text != years[0]:
+                one.text, one.entity = years[0], -1
+                of_year[one.text] = one
+            left.append(one)
     return left
 
 

@@ -391,4 +391,6 @@ def _read_order(marked: Marked) -> Comparison | None:
 
 def _units(asks: Sequence[str]) -> tuple[str, ...]:
     """Of which measures the values may be that plain questions ask for, () if of any."""
+    if asks[0].startswith('How many '):  # a word of what is counted is no measure
+        return ()
     return next((tuple(_UNITS[word]) for word in asks[0].split() if word in _UNITS), ())

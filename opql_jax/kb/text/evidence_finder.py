@@ -29,7 +29,7 @@ _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z
 # What an answer is no part of: a word, a number with its marks. Nor does it leave out what a hyphen
 # joins to its beginning, as in 'folk-rock'; what one joins to its end is often something else, as
 # in 'Dutch-born'.
-_WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:[.,]\d+)*(?:\s?[%°]\w*|\w*)|\w+)')
+_WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:\s?[%°]\w*|\w*)|\w+)')
 # Characters around a place in which the words at its ends are looked for.
 _AROUND = 50
 # What a place and a mention share, of the longer one, that are the same.

@@ -24,7 +24,8 @@ _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
 _PRESENT = re.compile(
     r'^(?:(?:\w+\s+){0,4}?(?:is|are|does|do)\b'
-    r'|(?:who|(?:which|what) [a-z]+) (?!was\b|has\b)[a-z]+[^s\W]s\b(?! (?:did|was|were|had)\b))',
+    r'|(?:who|(?:which|what) [a-z]+) (?!was\b|has\b)[a-z]+[^s\W]s\b'
+    r'(?! (?:did|was|were|had|[a-z]+ed)\b))',
     re.IGNORECASE,
 )
 _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
@@ -38,8 +39,11 @@ _IS_NOT = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because)\b', re.IGNORECASE
+    r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because|known|certain|clear)\b',
+    re.IGNORECASE,
 )
+# What ends the part of a sentence that a negation is about.
+_PARTS = re.compile(r'[.;:,…]|\b(?:and|but|when|for|which|as)\b', re.IGNORECASE)
 
 
 def refutes(fact: Fact) -> bool:
@@ -51,7 +55,7 @@ def refutes(fact: Fact) -> bool:
         return False
     first, last = sorted((fact.topic_span, fact.target_span))
     between = _NOT_BUT.sub(' ', _ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
-    said = _CLAUSE_ENDS.split(between)[-1]
+    said = _PARTS.split(between)[-1]
     return bool(_IS_NOT.search(said)) and not _OPEN.search(said)
 
 

@@ -36,14 +36,14 @@ _RELATIONS = tuple(
             r'|\bd\.|[–—-]\s?(?:[\w,]+ ){0,4}\d{3,4}\s?\)',
         ),
         (
-            r'found(?:s|ed|er|ers)?|establish(?:ed)?|set up|open(?:s|ed)?',
+            r'found(?:s|ed|er|ers)|establish(?:ed)?|set up|open(?:s|ed)?',
             r'found|establish|start|set up|sets up|creat|form|launch|beg[iau]n|open|incorporat'
             r'|institut|invent|develop|buil[dt]|origin|\bsince\b|\bdat(?:es|ed|ing)\b|charter'
             r'|inaugurat|introduc|first|constitut|organi[sz]|\bwas made\b|complet|design',
         ),
         (
             r'buil[dt]|builder|construct(?:s|ed)?|erect(?:s|ed)?|design(?:s|ed|er|ers)?|architect',
-            r'buil[dt]|construct|erect|complet|\bmad[e]\b|\bmakes?r?\b|design|architect|launch|yard'
+            r'buil[dt]|construct|erect|complet|\bmade\b|\bmakes?r?\b|design|architect|launch|yard'
             r'|\brais|commission|found|\blaid\b|creat|open|\bplans?\b|planned|\bdr[ae]w|engineer'
             r'|develop|cast|\bwork of\b|invent|manufactur|produc|style',
         ),
@@ -52,7 +52,7 @@ _RELATIONS = tuple(
             r'writ|wrote|author|novel|book|poem|\bplay|screenplay|script|\bpen(?:ned|s)?\b|compos'
             r'|lyric|memoir|biograph|stor(?:y|ies)|essay|article|publish',
         ),
-        (r'direct(?:s|ed|or|ors)', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
+        (r'direct(?:s|ed|or|ors)?', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
         (
             r'marr(?:y|ies|ied)|wife|husband|spouse|wed(?:ded)?',
             r'marr|wife|wives|husband|spouse|\bwed|widow|partner|bride|consort|engaged|divorc|\bMrs\b'
@@ -82,29 +82,30 @@ _RELATIONS = tuple(
 
 # What somebody does whom a text names after 'by', or after the last of these.
 _ROLES = tuple(
-    re.compile(rf'\b(?:co-?)?(?:{words})', re.IGNORECASE)
+    re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
     for words in (
-        'direct',
-        'writ|wrote|author|screenplay|penn',
-        'produc',
-        'star|act(?:s|ed|ors?|ing)?\\b|play',
-        'compos|scor',
-        'edit',
-        'design',
-        'buil[dt]|construct',
-        'found(?:s|ed|er)',
-        'publish',
-        'illustrat',
-        'own(?:s|ed|er)',
-        'translat',
+        'direct(?:s|ed|ors?|ing)?',
+        'writ(?:es?|ten|ers?|ing)|wrote|author(?:s|ed)?|screenplay|penned',
+        'produc(?:es?|ed|ers?|ing)',
+        'star(?:s|red|ring)?|act(?:s|ed|ors?|ing)?|play(?:s|ed|ers?)?|featur(?:es?|ed|ing)',
+        'compos(?:es?|ed|ers?|ing)|scored?',
+        'edit(?:s|ed|ors?)?',
+        'design(?:s|ed|ers?)?',
+        'buil(?:ds?|t|ders?)|construct(?:s|ed)?',
+        'found(?:s|ed|ers?)',
+        'publish(?:es|ed|ers?)?',
+        'illustrat(?:es?|ed|ors?)',
+        'own(?:s|ed|ers?)',
+        'translat(?:es?|ed|ors?)',
     )
 )
 # 'written, directed by and starring ', and what then begins another thing that somebody does.
 _DOES = re.compile(
-    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring)(?:,? and |,? or |, | ))+',
+    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring|stars|features)'
+    r'(?:,? and |,? or |, | ))+',
     re.IGNORECASE,
 )
-_BY = re.compile(r'\b(?:by|starring|featuring)\b', re.IGNORECASE)
+_BY = re.compile(r'\b(?:by|starring|featuring|stars|features)\b', re.IGNORECASE)
 _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 
 
@@ -116,7 +117,11 @@ def left(answer: Answer, entity: int) -> float:
     asked, paths = answer.question.text, answer.paths(entity, _FACTS)
     last = max(answer.plans, key=len, default=())
     relation = last[-1].text if len(last) > 1 else asked
-    names = [asked[start:end] for start, end in answer.question.topics]
+    topics = [asked[start:end] for start, end in answer.question.topics]
+    for name in topics:
+        relation = relation.replace(name, ' ')
+    # Whom a topic is by, the question says itself.
+    names = [name for name in topics if f' by {name}' not in asked]
     is_stated = not paths or any(
         _is_about(answer, path[0])
         and says(relation, path[-1].sentence or '')
@@ -181,7 +186,9 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
     start = passage['text'].find(sentence)
     return passage['title_entity'] in entities or any(
-        mention['entity'] in entities and start <= mention['start'] < start + len(sentence)
+        start >= 0
+        and mention['entity'] in entities
+        and start <= mention['start'] < start + len(sentence)
         for mention in passage['mentions']
     )
 

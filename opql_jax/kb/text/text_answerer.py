@@ -132,11 +132,13 @@ class LastStep(NamedTuple):
         question: about what the step before found best.
         share: of that in what the step before found.
         passage: one that states it.
+        asks_only_where: whether it asks where that is, and no more.
     """
 
     question: Question
     share: float
     passage: int
+    asks_only_where: bool
 
 
 class Followed(NamedTuple):
@@ -272,7 +274,10 @@ class TextAnswerer:
             (entity,),
         )
         return LastStep(
-            asked, float(hop.weights[0]), int(self._memory.mentions(stated)['passage'][0])
+            asked,
+            float(hop.weights[0]),
+            int(self._memory.mentions(stated)['passage'][0]),
+            question_plans.asks_only_where(step),
         )
 
     def offered(self, question: Question) -> tuple[Side, Side] | None:
@@ -284,9 +289,9 @@ class TextAnswerer:
     ) -> list[Candidate]:
         """What following found and what was read: the best of both."""
         wanted, answer = question_plans.wanted(question.text), followed.answer
-        described = self._described(question, followed.last)
+        described = self._described(followed.last)
         found = [one for one in read_candidates(evidence) if one.entity not in described]
-        if not _MAY_OFFER.search(question.text):
+        if wanted.kinds[:1] != ('quantity',) and not _MAY_OFFER.search(question.text):
             repeats = _repeats(question)
             found = [one for one in found if not repeats(one.text)]
         found = found[:_CANDIDATES]
@@ -310,13 +315,12 @@ class TextAnswerer:
                 one.fits = 1.0
         return found
 
-    def _described(self, question: Question, last: LastStep | None) -> frozenset[int]:
-        """What a question where something is calls by what it does: it is not where it is.
+    def _described(self, last: LastStep | None) -> frozenset[int]:
+        """Entities that a 'where' question only describes: they are not its answer.
 
         Of 'Where is the yard that built the Gull?' the yard.
         """
-        is_where = 'place' in question_plans.wanted(question.text).kinds[:1]
-        entities = last.question.entities if last is not None and is_where else ()
+        entities = last.question.entities if last is not None and last.asks_only_where else ()
         return frozenset(entity for entity in entities if self._kinds[entity] != 'place')
 
     def score(self, question: Question, followed: Followed, evidence: Evidence) -> Answer:
@@ -540,7 +544,7 @@ def _words_of_topics(question: Question) -> list[frozenset[str]]:
 
 
 def _repeats(question: Question) -> Callable[[str], bool]:
-    """Says of a name whether the question has its words side by side, as it asks for another.
+    """A test whether a name already stands in the question, so that it is not what that asks for.
 
     Of 'Tunnels & Trolls' not 'Tunnels and Trolls'. A part of a longer name may be another: Harriet
     Lincoln may live in Lincoln.

@@ -45,7 +45,7 @@ from opql_jax.retrieval.words import words_of
 _LOOKED_AT, _DENIED = 3, 0.3
 # Questions for what a defined term stands for, how many facts of that are looked at for the
 # definition, and how probable it is that the name before this is the one that is meant.
-_WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?\s*\??', re.I)
+_WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
@@ -117,7 +117,7 @@ class TextKB(VirtualKB):
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
-        asked = _WHO_IS.fullmatch(question.text)
+        asked = _WHO_IS.fullmatch(question.text.strip(' \t\n?'))
         if not asked or len(means := self.linker.meanings(asked[1])) != 1:
             return None
         memory = self.store.memory
