@@ -24,6 +24,8 @@ from opql_jax.kb.text.stated import has_role, left, says
         ('Where did Ina Krog study?', 'She took her degree in Bergen.', True),
         ('Where did Ina Krog study?', 'She bought a house in Bergen.', False),
         ('Where was the founder of the Molde Press born?', 'Krog was born in Molde.', True),
+        ('When did Ina Krog join the choir?', 'Ina Krog became a member in 1930.', True),
+        ('When did Ina Krog join the choir?', 'Liv Krog left the choir in 1930.', False),
         ('Who painted the ceiling?', 'Its ceiling is by Liv Krog.', True),
     ],
 )

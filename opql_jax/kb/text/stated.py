@@ -72,6 +72,15 @@ _RELATIONS = tuple(
             r'|enrol|doctora|ph\.?d|bachelor|master|diploma|conservato|institut|taught|learn|tutor',
         ),
         (
+            r'join(?:s|ed)?',
+            r'join|member|\bsince\b|\bsign|recruit|\badded|enter|enlist|hired|appoint|\bcame\b|\bwent\b'
+            r'|start|bec[ao]me|line-?up|accept|merge|admit',
+        ),
+        (
+            r'leaves?|left',
+            r'\bleft\b|\bleav|depart|resign|\bquit|retire|until|former|\bwent\b|replac|\bmove|dismiss|sacked',
+        ),
+        (
             r'invent(?:s|ed|or)?|discover(?:s|ed|er)?',
             r'invent|discover|develop|creat|devis|pioneer|first|found|identif|patent|isolat|observ'
             r'|introduc|describ|propos|design|conceiv|ma[dk]e',
