@@ -16,6 +16,7 @@ import numpy as np
 
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
+from opql_jax.kb.text.asked_for import is_year
 from opql_jax.models.reader import Reading, Span
 from opql_jax.retrieval.words import words_of
 
@@ -28,8 +29,9 @@ _LISTS = re.compile(r', | & |\band\b|\bor\b')
 _YEAR = re.compile(r'\b\d{4}\b')
 # A date, and what may stand beside it.
 _DATE = re.compile(
-    r'(?:\d{1,4}(?!\d)(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August|September|October'
-    r'|November|December|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
+    r'(?:\d{1,4}(?!\d)(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August'
+    r'|September|October|November|December'
+    r'|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
     r'|the|of|[\s,.-])+'
 )
 # What stands before a name, and how a text goes on after one, that alone is likely to answer.
@@ -244,7 +246,7 @@ def as_years(found: list[Candidate]) -> list[Candidate]:
     """The candidates of a question that asks for a year: of a date that was read its year."""
     of_year: dict[str, Candidate] = {}
     for one in sorted(found, key=lambda one: one.entity):  # an entity before mere words
-        if _YEAR.fullmatch(one.text):
+        if is_year(one.text):
             of_year[one.text] = one
     left = []
     for one in found:
@@ -272,7 +274,7 @@ def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool])
                     for other in found
                     if other.entity < 0
                     and other.read > one.read
-                    and (_has(other, one) if one.spans else is_within(one.text, other.text))
+                    and (_has(other, one) if one.spans else _is_within(one.text, other.text))
                 ),
                 key=lambda other: other.read,
                 default=None,
@@ -287,7 +289,7 @@ def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool])
     return left
 
 
-def is_within(words: str, text: str) -> bool:
+def _is_within(words: str, text: str) -> bool:
     """Whether a text has some words."""
     return re.search(rf'(?<!\w){re.escape(words)}(?!\w)', text) is not None
 

@@ -132,13 +132,11 @@ class LastStep(NamedTuple):
         question: about what the step before found best.
         share: of that in what the step before found.
         passage: one that states it.
-        asks_only_where: whether it asks where that is, and no more.
     """
 
     question: Question
     share: float
     passage: int
-    asks_only_where: bool
 
 
 class Followed(NamedTuple):
@@ -277,7 +275,6 @@ class TextAnswerer:
             asked,
             float(hop.weights[0]),
             int(self._memory.mentions(stated)['passage'][0]),
-            question_plans.asks_only_where(step),
         )
 
     def offered(self, question: Question) -> tuple[Side, Side] | None:
@@ -320,7 +317,11 @@ class TextAnswerer:
 
         Of 'Where is the yard that built the Gull?' the yard.
         """
-        entities = last.question.entities if last is not None and last.asks_only_where else ()
+        if last is None:
+            return frozenset()
+        (topic,), entities = last.question.topics, last.question.entities
+        if not question_plans.asks_only_where(question_plans.Step(last.question.text, topic)):
+            return frozenset()
         return frozenset(entity for entity in entities if self._kinds[entity] != 'place')
 
     def score(self, question: Question, followed: Followed, evidence: Evidence) -> Answer:
