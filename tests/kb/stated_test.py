@@ -82,6 +82,10 @@ def kb(tmp_path_factory):
         'Falk was appointed in 2009.',
         'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
     }
+    texts['guide'] = (
+        'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the database '
+        'Larder, which was written by Sven Aho.'
+    )
     texts['press'] = 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.'
     for name, text in texts.items():
         (root / 'notes' / f'{name}.txt').write_text(text)
@@ -97,6 +101,8 @@ def kb(tmp_path_factory):
         ('Who founded Birch Clinic?', 'Per Falk', False),
         ('Who is the vet of Heather Farm?', 'Tilda Vane', True),
         ('Who is the vet of Rowan Farm?', 'Tilda Vane', False),
+        ('Who wrote Larder?', 'Sven Aho', True),
+        ('Who wrote Heron?', 'Sven Aho', False),
     ],
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

@@ -116,6 +116,9 @@ _DOES = re.compile(
 )
 _BY = re.compile(r'\b(?:by|starring|featuring|stars|features)\b', re.IGNORECASE)
 _ENDS = re.compile(r'[.;:] | (?:by|from) ')
+# What begins a clause about the name before it, and what may end one.
+_CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
+_CLAUSE_ENDS = re.compile(r'[,.;:]')
 
 
 def left(answer: Answer, entity: int) -> float:
@@ -133,6 +136,7 @@ def left(answer: Answer, entity: int) -> float:
     names = [name for name in topics if f' by {name}' not in asked]
     is_stated = not paths or any(
         _is_about(answer, path[0])
+        and not _is_of_another(answer, path[-1])
         and says(relation, path[-1].sentence or '')
         and all(
             has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
@@ -200,6 +204,25 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
         and start <= mention['start'] < start + len(sentence)
         for mention in passage['mentions']
     )
+
+
+def _is_of_another(answer: Answer, fact: Fact) -> bool:
+    """Whether a fact's sentence says it in a clause about a name that the question does not have.
+
+    Of 'Heron needs Larder, which was written by Sven' Sven has not written Heron, by this.
+    """
+    said, known = fact.sentence or '', _words(answer.question.text)
+    clauses = list(_CLAUSE.finditer(said, 0, fact.target_span[0])) if fact.target_span else []
+    if not clauses or _CLAUSE_ENDS.search(said, clauses[-1].end(), fact.target_span[0]):
+        return False
+    for hops in answer.traces:
+        for hop in hops[:-1]:
+            known |= _words(answer.store.vocab.names[int(hop.entities[0])])
+    begin, end = clauses[-1].span()
+    of = [_words(said[a:b]) for a, b in written_as_names(said) if b == begin]
+    topics = [_words(answer.question.text[a:b]) for a, b in answer.question.topics]
+    in_clause = _words(said[end:])
+    return bool(of) and known.isdisjoint(of[0]) and not any(name <= in_clause for name in topics)
 
 
 def _names_in(text: str) -> list[frozenset[str]]:
