@@ -1,10 +1,9 @@
-"""The one score of what may answer a question: how probable it is that it is right.
+"""The probability that a candidate answer is right.
 
-A logistic regression on the features of `kb.text.candidates`, by name. `benchmarks/calibration.py`
-measures on questions of several corpora how far the probabilities are from what comes true, with
-the weights in use and with those that are fitted to the other corpora. They are those of untrained
-answers; training with questions adds a number to the log-odds, so that they come true on questions
-that were left out.
+A logistic regression over the features of `kb.text.candidates`, by name.
+`benchmarks/calibration.py` measures its calibration error on questions over several corpora, with
+the weights in use and with weights fitted to the other corpora. The weights are for answers without
+training; training with questions adds an offset to the log-odds, fitted to held-out questions.
 """
 
 from __future__ import annotations
@@ -15,39 +14,39 @@ import numpy as np
 import scipy.special
 
 FEATURES = (
-    # log-probability that the candidate answers, by the reader, the mean of the question's and its
-    # last step's if it takes several.
+    # The reader's log-probability that the candidate answers; if the question takes several steps,
+    # of the mean over the question and its last step.
     'read',
-    'read_share',  # its share of what the reader gives to places in the text
-    'long',  # whether it has many words, and is often more than the answer
-    # log-odds that the passages do not answer, by the reader; as low as can be if the candidate
+    'read_share',  # its share of the reader's probability of all spans
+    'long',  # whether it has many words: such often hold more than the answer
+    # The reader's log-odds that the passages do not answer; the least there is for a candidate that
     # stands in none of them.
     'unanswered',
-    # log-odds of its share of the weight of what following relations found, cut at [-CERTAIN,
-    # CERTAIN].
+    # Log-odds of its share of the weight that following relations found, clipped to
+    # [-CERTAIN, CERTAIN].
     'share',
     # How well the facts of the best path fit the question; 0 for what following did not find.
     'fit',
-    'kind',  # whether it is of the kind that is asked for: 1, 0, -1
-    'other',  # whether it is of another kind than is asked for
-    # Whether the best path begins at an entity whose whole name the question has, or at sentences.
+    'kind',  # whether it is of the kind that the question asks for: 1, -1, or 0 if unknown
+    'other',  # whether it is of another kind
+    # Whether the best path begins at an entity whose full name is in the question, or at sentences.
     'linked',
-    # Whether sentences like the question were looked at, as no name in it leads to an answer; 0
-    # likewise.
+    # Whether sentences like the question were searched, because no name in it leads to an answer;
+    # 0 likewise.
     'sentences',
-    # Words of the question beyond a few, its names aside: a long one states more than following
-    # looks at.
+    # Words of the question beyond a few, without its names: a long one says more than following
+    # can use.
     'length',
 )
 # Shares and probabilities are clipped to [LEAST, 1 - LEAST].
 LEAST = 1e-4
 _LEAST_COMPARED = 3e-3
-# Log-odds of a share beyond which it says no more.
+# Log-odds beyond which a share says no more.
 CERTAIN = 3.0
 # An answer with at least this probability is sure.
 SURE = 0.6
-# With a reader: fitted to questions over six kinds of text, a third of which have no answer there,
-# and 0.2 more log-odds, as fewer of those that people ask have none.
+# With a reader: fitted to questions over six kinds of text, of which a third have no answer there;
+# 0.2 log-odds are added, because people ask fewer such.
 READ: Mapping[str, float] = {
     'bias': -1.038,
     'read': 0.323,
@@ -57,9 +56,9 @@ READ: Mapping[str, float] = {
     'fit': 0.375,
     'kind': 0.298,
 }
-# Without one. That of the fit is of 1,999 questions on films, of one and two hops. The others were
-# chosen on five kinds of text, with questions that have an answer there and some that have none, so
-# that an answer of a clear fit stays sure: see docs/experiments/plain_text.md.
+# Without one. The weight of `fit` comes from 1,999 questions on films, of one and two hops. The
+# others were chosen on five kinds of text, with and without an answer there, so that an answer that
+# fits clearly stays sure: see docs/experiments/plain_text.md.
 FOLLOWED: Mapping[str, float] = {
     'bias': -4.2,
     'share': 0.35,
@@ -69,9 +68,9 @@ FOLLOWED: Mapping[str, float] = {
     'linked': 0.9,
     'length': -0.3,
 }
-# Of what two values, or one, decide, by the log-odds that these are right, and that the passages
-# answer each question for one: fitted to 270 comparisons and questions of yes or no that labels of
-# documents answer, and 90 that they do not. Without a reader likewise.
+# For comparisons and yes/no questions, by the log-odds that the values behind them are right, and
+# that the passages answer the questions for these values: fitted to 270 questions that the labels
+# of documents decide, and 90 that they do not. Without a reader likewise.
 COMPARED_READ: Mapping[str, float] = {
     'bias': 0.35,
     'values': 0.87,
@@ -79,23 +78,23 @@ COMPARED_READ: Mapping[str, float] = {
     'single': -1.6,
 }
 COMPARED: Mapping[str, float] = {'bias': 1.6, 'values': 1.0, 'single': -1.6}
-# What is left of a probability where no name of the question leads to an answer.
+# Factor of the probability where no name in the question leads to an answer.
 _UNNAMED = 0.75
-# Of the weights of standardised features, but for the bias: a penalty on their squares.
+# L2 penalty on the weights of standardised features, bias excepted.
 _DECAY = 1e-3
 
 
 def probabilities(
     features: np.ndarray, weights: Mapping[str, float], added: float = 0.0
 ) -> np.ndarray:
-    """The probability that each candidate is right: [n] float64.
+    """The probability [n] float64 that each candidate is right.
 
-    They need not add up to 1, as several may be right, or none.
+    They need not sum to 1: several candidates may be right, or none.
 
     Args:
         features: [n, len(FEATURES)], see `candidates.features`.
-        weights: by the names of features, and 'bias'; a feature without a weight does not count.
-        added: to the log-odds, see `fit_added`.
+        weights: by feature name, with 'bias'; a feature without a weight does not count.
+        added: what is added to the log-odds, see `fit_added`.
     """
     return scipy.special.expit(_weighted(features, weights) + added)
 
@@ -107,11 +106,10 @@ def _weighted(features: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
 def read_probabilities(
     features: np.ndarray, weights: Mapping[str, float] = READ, added: float = 0.0
 ) -> np.ndarray:
-    """The probability that each candidate, followed or read, is right: [n] float64.
+    """The probability [n] float64 that each candidate, followed or read, is right.
 
-    That of a candidate whose passage the reader saw is at most the reader's probability that these
-    passages answer: where they do not, no answer from them is sure. All are less probable where no
-    name of the question leads anywhere.
+    A candidate from a passage that the reader saw is at most as probable as the reader says that
+    these passages answer at all. All are less probable if no name in the question leads anywhere.
     """
     of = lambda name: features[:, FEATURES.index(name)]
     chances = np.minimum(
@@ -122,13 +120,13 @@ def read_probabilities(
 
 
 def compared_probability(values: float, answered: float | None, is_single: bool) -> float:
-    """The probability that what values decide is right.
+    """The probability that a comparison, or a yes or no, is right.
 
     Args:
-        values: the probability that they are right, all of them.
-        answered: the least by which the passages answer one of their questions, by the reader; None
-            without one.
-        is_single: whether one value decides, that of a question of yes or no, rather than two.
+        values: the probability that all values that decide it are right.
+        answered: the reader's probability that the passages answer the questions for these values,
+            the least of them; None without a reader.
+        is_single: whether one value decides, as for yes or no, rather than two.
     """
     weights = COMPARED if answered is None else COMPARED_READ
     clipped = lambda probability: log_odds(
@@ -149,15 +147,15 @@ def fit(
     groups: np.ndarray | None = None,
     fixed: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """The weights that maximise the mean log-probability of right and wrong, less a penalty.
+    """The weights that maximise the mean log-likelihood, less an L2 penalty.
 
     Args:
         features: [n, len(FEATURES)] of candidates of many questions.
         right: [n] whether each is right.
-        names: the features that count.
-        groups: [n] such as the corpus of each, which count alike however many candidates they have;
-            all count alike if None.
-        fixed: weights that are given, of other features.
+        names: the features to fit.
+        groups: [n] such as the corpus of each; each group counts alike, whatever its size. None for
+            one group.
+        fixed: given weights of other features.
     """
     from scipy import optimize  # which takes half a second, and no answer needs it
 
@@ -187,17 +185,17 @@ def fit(
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:
-    """Of probabilities or shares, which are taken to be neither 0 nor 1."""
+    """Log-odds of probabilities or shares, clipped to [LEAST, 1 - LEAST]."""
     return scipy.special.logit(np.clip(probabilities, LEAST, 1 - LEAST))
 
 
 def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:
-    """What to add to answers' log-odds so that their mean probability is the share of right ones.
+    """The offset of log-odds that makes the mean probability the share of right answers.
 
     Args:
         log_odds: [n] that each answer is right.
-        right: [n] whether it is. Half of one more answer counts as right, so that there is a number
-            where all are, or none is.
+        right: [n] whether it is. Half an answer more counts as right, so that the offset is finite
+            if all are right, or none.
     """
     from scipy import optimize  # as above
 

@@ -49,15 +49,14 @@ _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
 
 
 class PathFeatures(NamedTuple):
-    """What speaks for the best path of what following relations found; all are 0 if there is none.
+    """Features of the best path that following relations found; all 0 if there is none.
 
     Attributes:
-        fit: how well its facts fit their steps: cosine and what is added to it, the mean of the
-            hops.
-        sentences: 1 if sentences like the question were looked at, as no name in it leads to an
+        fit: how well its facts fit their steps: cosine plus bonuses, the mean over hops.
+        sentences: 1 if sentences like the question were searched, because no name in it leads to an
             answer.
-        linked: 1 if it begins at such sentences, or at an entity whose whole name the question has.
-        length: words of the question beyond a few, its names aside.
+        linked: 1 if it begins at such sentences, or at an entity whose full name the question has.
+        length: words of the question beyond a few, without its names.
     """
 
     fit: float = 0.0
@@ -127,17 +126,17 @@ def with_step(evidence: Evidence, step: Evidence, share: float, before: int) -> 
 
 @dataclasses.dataclass
 class Candidate:
-    """What may answer a question.
+    """A candidate answer.
 
     Attributes:
         text: as it is shown.
-        entity: its id, or -1 for words that name none.
+        entity: its id, or -1 for words that name no entity.
         spans: where the reader found it, likeliest first.
-        is_seen: whether one of the passages that the reader saw has it.
-        read: its probability by the reader: the mean of that for the question, and for its last
-            step times the share of the step's topic.
-        followed: its share of the weight of what following found.
-        fits: 1 if it is of the kind that is asked for, -1 if not, 0 if unknown.
+        is_seen: whether it stands in a passage that the reader saw.
+        read: the reader's probability; with a last step the mean of the question's and the step's,
+            the latter times the share of the step's topic.
+        followed: its share of the weight that following found.
+        fits: 1 if it is of the kind that the question asks for, -1 if not, 0 if unknown.
     """
 
     text: str
@@ -150,9 +149,9 @@ class Candidate:
 
 
 def read_candidates(evidence: Evidence) -> list[Candidate]:
-    """What was read, likeliest first.
+    """The candidates that were read, likeliest first.
 
-    Places that overlap, and texts that fold alike or name one entity, are one candidate.
+    Spans that overlap, and texts that fold alike or name one entity, are one candidate.
     """
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
@@ -182,9 +181,9 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
 
 
 def _without_lists(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates; a list of names, 'Ann Low and York', counts for each of its names.
+    """The candidates without lists: 'Ann Low and York' counts for each of its names.
 
-    What tells more of a name, 'the smith Ann Low, who came from York', counts for that.
+    A name with a description, 'the smith Ann Low, who came from York', counts for the name.
     """
     left = []
     for one in found:
@@ -204,19 +203,19 @@ def _without_lists(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _tells_of(text: str, name: str) -> bool:
-    """Whether a text is a name, what it is called before it, and what goes on after it."""
+    """Whether a text is a name with a description before or after it."""
     called, found, rest = text.partition(name)
     return bool(found and found[0].isupper() and _CALLED.fullmatch(called) and _GOES_ON.match(rest))
 
 
 def _has(one: Candidate, other: Candidate) -> bool:
-    """Whether a place of a candidate holds one of a name."""
+    """Whether a span of a candidate contains one of a name."""
     pairs = itertools.product(one.spans, other.spans if other.entity >= 0 else ())
     return any(a.passage == b.passage and a.start <= b.start and b.end <= a.end for a, b in pairs)
 
 
 def _is_same(one: Candidate, span: Span, text: str, entity: int) -> bool:
-    """Whether a place is of a candidate: it overlaps one of its, and is no other name in it."""
+    """Whether a span belongs to a candidate: it overlaps one of its spans, and is no other name."""
     if entity >= 0 and one.entity >= 0:
         return False
     may_list = one.entity >= 0 and _LISTS.search(text)
@@ -225,7 +224,7 @@ def _is_same(one: Candidate, span: Span, text: str, entity: int) -> bool:
 
 
 def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
-    """Whether two places share most of the shorter (min) or the longer one (max)."""
+    """Whether two spans share most of the shorter (min) or of the longer one (max)."""
     shared = min(a.end, b.end) - max(a.start, b.start)
     return a.passage == b.passage and shared > _OVERLAP * which(a.end - a.start, b.end - b.start)
 
@@ -233,7 +232,7 @@ def _overlap(a: Span, b: Span, which: Callable[[int, int], int]) -> bool:
 def add_followed(
     found: list[Candidate], evidence: Evidence, followed: Iterable[tuple[int, str, float]]
 ) -> None:
-    """Adds entities that following found, with names and shares of weight, to candidates."""
+    """Adds the entities that following found, with their names and shares of weight."""
     of_entity = {one.entity: one for one in found if one.entity >= 0}
     for entity, name, share in followed:
         if (one := of_entity.get(entity)) is None:
@@ -243,7 +242,7 @@ def add_followed(
 
 
 def as_years(found: list[Candidate]) -> list[Candidate]:
-    """The candidates of a question that asks for a year: of a date that was read its year."""
+    """The candidates of a question that asks for a year: dates count as their years."""
     of_year: dict[str, Candidate] = {}
     for one in sorted(found, key=lambda one: one.entity):  # an entity before mere words
         if is_year(one.text):
@@ -264,7 +263,7 @@ def as_years(found: list[Candidate]) -> list[Candidate]:
 
 
 def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool]) -> list[Candidate]:
-    """The candidates but for values within likelier places: 'half' counts for 'over half'."""
+    """The candidates without values inside likelier spans: 'half' counts for 'over half'."""
     left = []
     for one in found:
         longer = (
@@ -295,14 +294,14 @@ def _is_within(words: str, text: str) -> bool:
 
 
 def _join(one: Candidate, other: Candidate) -> None:
-    """Adds to a candidate what speaks for another."""
+    """Adds the evidence for another candidate to one."""
     one.spans += other.spans
     one.read += other.read
     one.followed += other.followed
 
 
 def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeatures) -> np.ndarray:
-    """The features of a question's candidates, [n, len(FEATURES)] float64; `path`: the best."""
+    """Features [n, len(FEATURES)] float64 of a question's candidates; `path` is of the best one."""
     rows = followed_features(
         np.array([one.followed for one in candidates]),
         np.array([one.fits for one in candidates]),
@@ -322,10 +321,13 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
 
 
 def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) -> np.ndarray:
-    """The features of what following alone found: [n, len(FEATURES)] float64, 0 for the reader's.
+    """Features [n, len(FEATURES)] float64 of what following alone found; the reader's are 0.
 
-    `shares` [n] are of the weight, `fits` [n] says whether each is of the kind that is asked for
-    (1, 0, -1), `path` what speaks for the best.
+    Args:
+        shares: [n] of the weight.
+        fits: [n] 1 if a candidate is of the kind that the question asks for, -1 if not, 0 if
+            unknown.
+        path: of the best path.
     """
     rows = np.zeros((len(shares), len(FEATURES)))
     values = {

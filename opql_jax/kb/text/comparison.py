@@ -33,23 +33,20 @@ from opql_jax.kb.text.values import country
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
 
-# Answers to a plain question that are looked at, and the least probability of one that counts.
+# Answers to a plain question that are considered, and the least probability of one that counts.
 _LOOKED_AT, _LEAST = 5, 0.05
-# What the probability of a verdict is multiplied by if a sentence that it rests on names nothing
-# that is asked about, or a place that was found may lie in the one that is asked for: such is never
-# sure.
+# Factor of a verdict's probability if a sentence behind it names nothing that is asked about, or a
+# place may lie in the one that is asked for: such a verdict is never sure.
 _DOUBTFUL = 0.6
 # Another value speaks against the one that is asked for if that has less than this share of its
 # probability.
 _RIVAL = 0.5
-# What the probability of an answer is multiplied by if its sentence does not name what it is to be
-# said of: if it is about something else, as far as one can tell, and if that stands some sentences
-# before.
+# Factors of an answer's probability if its sentence does not name the topic: if it seems to be
+# about something else, and if the topic stands some sentences before.
 _OF_ANOTHER, _FAR = 0.3, 0.6
-# What it is multiplied by if a question wants a fact confirmed whose words the sentence does not
-# have.
+# Factor if the sentence has none of the words of a fact that the question wants confirmed.
 _OTHER_WORDS = 0.5
-# Paths to an answer that are looked at for the one that supports it best.
+# Paths to an answer, of which the best is taken.
 _PATHS = 3
 # How a sentence begins that is about what the one before names.
 _GOES_ON = re.compile(
@@ -107,8 +104,7 @@ class Verdict(NamedTuple):
 
 
 Answerer = Callable[[list[str]], list[Answer]]
-# What the probability of an answer is multiplied by if the text has not the name that is asked
-# about, but a part of it.
+# Factor of an answer's probability if the text has only a part of the name that is asked about.
 _PART_OF_NAME = 0.5
 
 

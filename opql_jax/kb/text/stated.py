@@ -1,8 +1,8 @@
-"""Whether the sentence that an answer rests on states what is asked, as far as its words tell.
+"""Whether the sentence behind an answer states what the question asks, judged by its words.
 
-Given a short text, the reader may take any person that it names for the founder, or the date of an
-election for one of birth. An answer is not sure if its sentence has no word for what is asked, or
-is about something else; it may still be right.
+In a short text the reader may take any person for the founder, or the date of an election for a
+date of birth. An answer is not sure if its sentence has no word for the relation that is asked for,
+or is about something else; it may still be right.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, target_sentence
 from opql_jax.retrieval.words import words_of
 
-# Facts of an answer that are looked at, and what is left of the probability of one that none
-# states: it is not sure.
+# Facts of an answer that are checked, and the factor of its probability if none states it, which
+# leaves it unsure.
 _FACTS, _UNSTATED = 3, calibration.SURE
-# What asks for a relation, and what states it in a sentence.
+# Words that ask for a relation, and words that state it in a sentence.
 _RELATIONS = tuple(
     (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
     for asks, states in (
@@ -89,7 +89,7 @@ _RELATIONS = tuple(
 )
 
 
-# What somebody does whom a text names after 'by', or after the last of these.
+# Roles of a person whom a text names after 'by', or after the last of these words.
 _ROLES = tuple(
     re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
     for words in (
@@ -108,7 +108,7 @@ _ROLES = tuple(
         'translat(?:es?|ed|ors?)',
     )
 )
-# 'written, directed by and starring ', and what then begins another thing that somebody does.
+# 'written, directed by and starring ', and what begins the next role.
 _DOES = re.compile(
     r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring|stars|features)'
     r'(?:,? and |,? or |, | ))+',
@@ -122,9 +122,10 @@ _CLAUSE_ENDS = re.compile(r'[,.;:]')
 
 
 def left(answer: Answer, entity: int) -> float:
-    """What is left of the probability of one of an answer's entities: 1 if a sentence states it.
+    """The factor of the probability of one of an answer's entities: 1 if a sentence states it.
 
-    A sentence of one of the best facts that it rests on has to be about what is asked, and say it.
+    The sentence of one of the best facts behind it has to be about the topic, and state the
+    relation.
     """
     asked, paths = answer.question.text, answer.paths(entity, _FACTS)
     last = max(answer.plans, key=len, default=())
@@ -132,7 +133,7 @@ def left(answer: Answer, entity: int) -> float:
     topics = [asked[start:end] for start, end in answer.question.topics]
     for name in topics:
         relation = relation.replace(name, ' ')
-    # Whom a topic is by, the question says itself.
+    # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
     is_stated = not paths or any(
         _is_about(answer, path[0])
@@ -147,13 +148,13 @@ def left(answer: Answer, entity: int) -> float:
 
 
 def says(question: str, sentence: str) -> bool:
-    """Whether a sentence has a word for one of the relations that a question asks for, if any."""
+    """Whether a sentence has a word for a relation that the question asks for; True if for none."""
     asked = [said for asks, said in _RELATIONS if asks.search(question)]
     return not asked or any(said.search(sentence) for said in asked)
 
 
 def has_role(question: str, name: str, sentence: str) -> bool:
-    """Whether a sentence, if it says what somebody does, says something that a question asks for.
+    """Whether a sentence that gives a name a role gives it one that the question asks for.
 
     'Who wrote it?' is not answered by Ann in 'directed by Ann and written by Bob'.
     """
@@ -165,12 +166,12 @@ def has_role(question: str, name: str, sentence: str) -> bool:
 
 
 def _places(name: str, sentence: str) -> Iterator[re.Match]:
-    """Where a sentence has a name, or the last of its words."""
+    """Where a sentence has a name, or the last word of it."""
     return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
 
 
 def _roles(before: str) -> list[re.Pattern]:
-    """What somebody does of whom a sentence says so much before the name; none if unknown."""
+    """The roles of a name, by the text before it; none if unknown."""
     said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
     if not said or _ENDS.search(before, said[-1].end()):
         return []
@@ -178,7 +179,7 @@ def _roles(before: str) -> list[re.Pattern]:
 
 
 def _is_about(answer: Answer, fact: Fact) -> bool:
-    """Whether a fact's sentence or document names what a question names, or what led there."""
+    """Whether a fact's sentence or document names a topic, or an entity on the way from one."""
     store, question = answer.store, answer.question
     if fact.passage is None or fact.sentence is None:
         return True

@@ -40,11 +40,11 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Answers of which it is looked at whether their sentence denies them, or does not state them, and
-# what is left of the probability of one that is denied.
+# Answers whose sentences are checked for a denial or a statement, and the factor of the probability
+# of one that is denied.
 _LOOKED_AT, _DENIED = 3, 0.3
-# Questions for what a defined term stands for, how many facts of that are looked at for the
-# definition, and how probable it is that the name before this is the one that is meant.
+# Questions for what a defined term means, the number of its facts searched for the definition, and
+# the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
