@@ -1,4 +1,4 @@
-"""Whether entities are what a question asks for, by their kinds and what documents call them."""
+"""Whether entities are of the kind that a question asks for, by kind and by their documents."""
 
 import re
 
@@ -23,12 +23,12 @@ _YEAR = re.compile(r'\d{4}')
 
 
 def is_year(name: str) -> bool:
-    """Whether a name is a year's, and no more of a date."""
+    """Whether a name is a year, without day or month."""
     return bool(_YEAR.fullmatch(name))
 
 
 class AskedFor:
-    """What is known of the entities of a text that a question may ask for."""
+    """The kinds of a text's entities, and what its documents call them."""
 
     def __init__(self, prepared: Prepared, kinds: np.ndarray, texts: pa.StringArray):
         """Takes the text, the kinds [entities] str, and the passages' texts."""

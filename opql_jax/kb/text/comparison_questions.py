@@ -32,7 +32,7 @@ _OLD, _YOUNG = (
 )
 _LESS_DATE = re.compile(rf'\b(?:{_FIRST}|{_OLD})\b')
 _MORE_DATE = re.compile(rf'\b(?:{_LAST}|{_YOUNG})\b')
-# Adjectives of numbers, and what asks for them.
+# Adjectives of numbers, and the questions for these numbers.
 _SIZES = {
     'larger bigger greater largest biggest greatest': ('most', 'How large is {x}?'),
     'smaller smallest': ('least', 'How large is {x}?'),
@@ -71,7 +71,7 @@ _UNITS = {
     )
     for word in words.split()
 }
-# What a question calls the things that it compares, as short as can be, and where its verb begins.
+# The noun for the things that a question compares, as short as possible, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'
 _MANY = {'more': 'most', 'most': 'most', 'less': 'least', 'fewer': 'least', 'fewest': 'least'}
@@ -390,7 +390,7 @@ def _read_order(marked: Marked) -> Comparison | None:
 
 
 def _units(asks: Sequence[str]) -> tuple[str, ...]:
-    """Of which measures the values may be that plain questions ask for, () if of any."""
+    """The measures that values of a question may have, () for any."""
     if asks[0].startswith('How many '):  # a word of what is counted is no measure
         return ()
     return next((tuple(_UNITS[word]) for word in asks[0].split() if word in _UNITS), ())

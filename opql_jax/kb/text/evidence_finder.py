@@ -19,20 +19,19 @@ from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span, mean
 from opql_jax.retrieval.rank import Ranked
 
-# Passages of a question that are read. Of these so many are what following rests on, if retrieval
-# did not find them: those of its best answers.
+# Passages read for a question, and how many of these may be passages behind the best followed
+# answers that retrieval did not find.
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
-# What an answer neither begins nor ends with.
+# Characters that are cut from both ends of an answer.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»*_|'
-# Nor does it begin with: 'in the mid-18th century' is the mid-18th century.
+# A preposition cut from its beginning: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
-# What an answer is no part of: a word, a number with its marks. Nor does it leave out what a hyphen
-# joins to its beginning, as in 'folk-rock'; what one joins to its end is often something else, as
-# in 'Dutch-born'.
+# An answer is widened to whole words and numbers, and to what a hyphen joins to its beginning, as
+# in 'folk-rock'; what a hyphen joins to its end is often something else, as in 'Dutch-born'.
 _WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:\s?[%°]\w*|\w*)|\w+)')
-# Characters around a place in which the words at its ends are looked for.
+# Characters around a span that are searched for the words at its ends.
 _AROUND = 50
-# What a place and a mention share, of the longer one, that are the same.
+# Share of the longer one by which a span and a mention overlap if they are the same.
 _SAME = 0.8
 
 
@@ -42,7 +41,7 @@ class EvidenceFinder:
     def __init__(
         self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader
     ):
-        """Takes the text, the kinds of its entities, what ranks its passages, and the reader."""
+        """Takes the text, the kinds of its entities, the retriever, and the reader."""
         self._passages, self._kinds, self._retriever, self._reader = (
             prepared.passages,
             kinds,
@@ -56,7 +55,7 @@ class EvidenceFinder:
         followed: Sequence[Answer],
         of_one: Collection[int] = (),
     ) -> list[Evidence]:
-        """The best passages of each question, and what is read in them.
+        """The best passages for each question, and what the reader reads in them.
 
         What one passage answers is read best without the others, what takes several only with them.
 
@@ -122,7 +121,7 @@ class EvidenceFinder:
         return np.union1d(sentences.indices, index.title_entity[number : number + 1])
 
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
-        """A span of a passage without marks around it: characters, text, and its entity, or -1.
+        """A span without punctuation around it: its characters, its text, its entity or -1.
 
         None if nothing is left, or it begins in the title and ends in the text, or in one sentence
         and ends in another.
@@ -154,7 +153,7 @@ class EvidenceFinder:
 
 
 def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """A span of a text with the rest of the words and numbers that it begins and ends in."""
+    """A span widened to whole words and numbers."""
     for word in _WORD.finditer(text, max(0, start - _AROUND), end + _AROUND):
         if word.start() < start < word.end():
             start = word.start()

@@ -13,9 +13,9 @@ from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.text import values
 from opql_jax.kb.text.values import DATE
 
-# Longer questions are not looked at.
+# Longer questions are not parsed.
 MOST_CHARACTERS = 400
-# Names of a question that is looked at, at most.
+# Questions with more names are not parsed.
 _MOST_NAMES = 4
 # What may stand in names that the text lacks, or has in another form, tried in this order where a
 # question is not understood otherwise.

@@ -33,7 +33,7 @@ _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
 
 
-# That something is not so, in as many words, and what leaves open when or whether it is.
+# Words that say that something is not so, and words that leave open when or whether it is.
 _IS_NOT = re.compile(
     r"\b(?:never|no longer|(?:is|are|was|were|do|does|did|has|have|had) not)\b|n['’]t\b",
     re.IGNORECASE,
@@ -42,7 +42,7 @@ _OPEN = re.compile(
     r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because|known|certain|clear)\b',
     re.IGNORECASE,
 )
-# What ends the part of a sentence that a negation is about.
+# What ends the scope of a negation.
 _PARTS = re.compile(r'[.;:,…]|\b(?:and|but|when|for|which|as)\b', re.IGNORECASE)
 
 

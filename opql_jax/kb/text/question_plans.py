@@ -46,7 +46,7 @@ _OF_KIN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _ONLY_WHERE = re.compile(r'\s*where (?:is|are|was|were) ', re.IGNORECASE)
-# What is left of a question must say more than these.
+# The rest of a question must have a word beyond these.
 _EMPTY = frozenset(
     'it a an the of in on at to by for from with and or that this these those name s'.split()
 )
@@ -105,7 +105,7 @@ def _extend(step: Step, after: Plan, found: dict[Plan, None]) -> None:
 
 
 def says_something(step: Step) -> bool:
-    """Whether a step holds a word that may name a relation."""
+    """Whether a step has a word that may name a relation."""
     around = f'{step.text[: step.topic[0]]} {step.text[step.topic[1] :]}'.lower()
     return any(
         word not in _EMPTY and not _QUESTION_WORDS.fullmatch(word)
@@ -121,7 +121,7 @@ def asks_only_where(step: Step) -> bool:
 
 
 def _phrases(step: Step) -> list[tuple[int, int]]:
-    """The characters of phrases that hold the topic and more, but not the whole question."""
+    """The spans of phrases that contain the topic and more, but not the whole question."""
     text, (start, end) = step
     found = []
     if possessive := _POSSESSIVE.match(text, end):  # "Ada Lovelace's father"
@@ -195,7 +195,7 @@ _ASKED = re.compile(
     r'|were|has|have|had|of|in|by)\b)[\w-]+\s*){1,3})',
     re.IGNORECASE,
 )
-# Nouns for the same things, stemmed.
+# Stemmed nouns for the same kinds.
 _SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
 # "Whose office" asks for a person.
 _NOUN = r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'

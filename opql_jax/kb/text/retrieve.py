@@ -36,9 +36,9 @@ from opql_jax.retrieval.rank import Ranked, Ranker
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import Question, best
 
-# Entities that a name in a question may mean, at most.
+# At most so many entities for a name in a question.
 _CANDIDATES = 3
-# Questions that are encoded at once, while those before them are ranked.
+# Questions encoded at once, while those before them are ranked.
 _BATCH = 128
 
 
@@ -133,7 +133,7 @@ class Documents(list[Retrieved]):
         return record | ({'note': self.note} if self.note else {})
 
 
-# The record of documents, in the words of JSON Schema.
+# JSON Schema of the record of documents.
 _DOCUMENT = object_schema(
     {
         'document': {'type': 'string', 'description': 'its id'},
@@ -186,7 +186,7 @@ Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
 
 class Retriever:
-    """Ranks documents of plain text; `documents` has the document id of each indexed passage."""
+    """Ranks documents of plain text; `documents` is the document id of each indexed passage."""
 
     def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
@@ -197,7 +197,7 @@ class Retriever:
 
     @functools.cached_property
     def relations(self) -> Relations:
-        """Those of the memory, by passage."""
+        """The relations of the memory, by passage."""
         memory = self._store.memory
         assert memory is not None  # `index_text` writes both
         mentions = memory.mentions(np.arange(len(memory)))
@@ -241,7 +241,7 @@ class Retriever:
         return [list(ranked) for ranked in self._ranker.rank_all(self.questions(texts), k)]
 
     def compare(self) -> dict[str, Ranking]:
-        """By name `retrieve` itself, as a ranking, without links, and what it is compared with."""
+        """Rankers by name: `retrieve`, the same without links, and the baselines."""
 
         def ours(ranker: Ranker) -> Ranking:
             return lambda texts, k: [
@@ -267,7 +267,7 @@ class Retriever:
         }
 
     def questions(self, texts: Sequence[str]) -> list[Question]:
-        """Questions as they are ranked for."""
+        """Questions as the index sees them."""
         if not texts:
             return []
         names, others = zip(*(followed(self._store.linker.link(text)) for text in texts))

@@ -12,16 +12,15 @@ from opql_jax.memory.format import Memory
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# The words of so many sentences are kept, some 10 MB.
+# Sentences whose words are cached, some 10 MB.
 _CACHED = 1 << 13
-# What a rare word of the step counts if the sentences have it anywhere, of one at the side of the
-# target.
+# Weight of a rare word of the step anywhere in the sentences, where one beside the target counts 1.
 _ANYWHERE = 0.3
-# A word weighs this at least: 'directed' is in all texts about films, and still tells the director
-# from the cast.
+# Least weight of a word: 'directed' is in all texts about films, and still tells the director from
+# the cast.
 _COMMON = 0.3
-# What a word after the target counts of one before it: English says 'directed by Solberg, written
-# by Lind'.
+# Weight of a word after the target, where one before it counts 1: English says 'directed by
+# Solberg, written by Lind'.
 _AFTER = 0.5
 
 

@@ -95,7 +95,7 @@ _WORDS = {
     )
 }
 _SCALES = {'hundred': 1e2, 'thousand': 1e3, 'million': 1e6, 'billion': 1e9, 'm': 1e6, 'bn': 1e9}
-# What a unit is a measure of, and in which it is one.
+# Units, what each measures, and how many basic units it is.
 _UNITS: dict[str, tuple[str, float]] = {
     unit: (dimension, float(size))
     for dimension, sizes in {
