@@ -33,6 +33,12 @@ YES, NO = 'yes', 'no'
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
 # Passages of an example whose documents are known, and of one whose answers alone are.
 _SEARCHED, _FOUND = 5, 3
+# A remark that tells titles apart: "Mercury (planet)".
+_REMARK = re.compile(r'\s*\([^()]*\)$')
+# Words of which the first letters are compared, those that only ask, and the paragraphs of an
+# article that are looked at.
+_STEM, _PARAGRAPHS = 5, 80
+_ASKING = ('what', 'when', 'where', 'which', 'whom', 'whose', 'does', 'were', 'have')
 _DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
 
@@ -176,6 +182,86 @@ def from_passage_questions(
             if not whole or verdict or places:
                 asked, spans = question['question'], tuple(places)
                 yield ReadingExample(source, asked, texts, spans, supports, verdict)
+
+
+def from_sub_questions(
+    questions: Sequence[Mapping], documents: Mapping[str, tuple[str, str]], rng: np.random.Generator
+) -> Iterator[ReadingExample]:
+    """Examples of the steps of MuSiQue's questions, each with its passage alone and among others.
+
+    The answer to a step is the title of the passage of the step that refers to it. Left out are
+    steps whose passage lacks it, steps that refer to one of these, and steps that are no sentence
+    ('Hello Love >> performer').
+
+    Args:
+        questions: `{answer, aliases, supporting, decomposition}`; '#1' in a step of the
+            decomposition is the answer to the first, and each step has one supporting document.
+        documents: title and text of each document by its id.
+        rng: what others are drawn with.
+    """
+    ids = sorted(documents)
+    for question in questions:
+        steps, passages = question.get('decomposition', ()), question['supporting']
+        answers: list[Sequence[str]] = [() for _ in steps[1:]]
+        answers.append([question['answer'], *question.get('aliases', ())])
+        for (place, step), name in zip(enumerate(steps), passages):
+            title = _REMARK.sub('', documents[name][0])
+            for number in map(int, re.findall(r'#(\d)', step)):
+                if number <= place and occurrences([title], [documents[passages[number - 1]][1]]):
+                    answers[number - 1] = [title]
+        for step, name, right in zip(steps, passages, answers):
+            known = {f'#{number}': of[0] for number, of in enumerate(answers, 1) if of}
+            asked = re.sub(r'#\d', lambda mark: known.get(mark[0], mark[0]), step)
+            asked = re.sub(r'\s+\?', '?', asked.strip())
+            if not right or '#' in asked or '>>' in asked:
+                continue
+            for others in ([], _some(ids, rng, 2)):
+                around = [titled(*documents[other]) for other in others if other != name]
+                example = _with_others(
+                    'musique-step',
+                    asked[0].upper() + asked[1:],
+                    titled(*documents[name]),
+                    right,
+                    around,
+                    rng,
+                    unanswered=0,
+                )
+                if example.answers:
+                    yield example
+
+
+def from_articles(
+    questions: Sequence[tuple[str, str, Sequence[str]]],
+    articles: Mapping[str, Sequence[str]],
+    rng: np.random.Generator,
+) -> Iterator[ReadingExample]:
+    """Examples of `(question, title, answers)` about articles, paragraphs by their titles.
+
+    The answer counts in the paragraph that has it and most words of the question, the first of
+    such; questions without one are left out, as nothing says which paragraph states the answer.
+    """
+    for question, title, answers in questions:
+        words = {word[:_STEM] for word in re.findall(r'\w{4,}', question.lower())}
+        words -= {word[:_STEM] for word in (*_ASKING, *title.lower().split())}
+        paragraphs = articles[title][:_PARAGRAPHS]
+        counts = [
+            sum(word in text.lower() for word in words) if occurrences(answers, [text]) else 0
+            for text in paragraphs
+        ]
+        if any(counts):
+            best = int(np.argmax(counts))
+            others = [
+                text for text in _some(paragraphs, rng, 2) if not occurrences(answers, [text])
+            ]
+            yield _with_others(
+                'articles',
+                _as_asked(question, rng),
+                titled(title, paragraphs[best]),
+                answers,
+                [titled(title, text) for text in others[: int(rng.integers(3))]],
+                rng,
+                unanswered=0,
+            )
 
 
 def from_known_answers(

@@ -1,9 +1,10 @@
-"""The reader, trained in three stages on public questions and labelled sentences, and its release.
+"""The reader, trained in four stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
-asked for, and films. Three of ten of the questions of several hops are left out, by their ids: the
-weights of `kb.calibration` are fitted to them, and figures are of them.
+asked for, and films. The fourth adds all other questions that people asked: about sentences, about
+articles, and the steps of those of several hops. Three of ten of the questions of several hops are
+left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
@@ -18,7 +19,7 @@ import numpy as np
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
 from opql_jax.data import reading_examples
-from opql_jax.datasets import docred, relation_corpora
+from opql_jax.datasets import docred, relation_corpora, wikispeedia
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.recipes import retrieval
@@ -38,7 +39,10 @@ from opql_jax.recipes.recipe import (
 # Examples of the first stage, of each kind, and those of them that the second stage and the third
 # read again.
 SENTENCES, LABELLED, MADE = 9000, 10000, 4000
+ALL_SENTENCES = 32186
 AGAIN, AGAIN_LATER = 4000, 5500
+# Examples of the fourth stage: of films, and of the other kinds of the third.
+FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
 # Examples of the third stage: of whole documents, and of questions on films for each number of
 # hops.
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
@@ -179,12 +183,70 @@ def third_examples(
     return _write(output, examples)
 
 
+def fourth_examples(
+    sentences: str,
+    third: str,
+    sets: tuple[str, ...],
+    out: str,
+    articles: str,
+    questions: str,
+    output: str,
+    percent: float,
+    seed: int,
+) -> dict[str, int]:
+    """Writes the examples of the fourth stage; returns how many there are.
+
+    Args:
+        sentences: questions about single sentences, of which all are read.
+        third: the examples of the third stage, of which some are read again.
+        sets, out: as of `second_examples`; of the first set's questions the steps are read.
+        articles: the folder of Wikispeedia.
+        questions: those of WebQuestionsSP, `{question, topic, answers}`.
+        output: the file.
+    """
+    rng = np.random.default_rng(seed + 2)
+    count = functools.partial(_count, percent)
+    before = list(reading_examples.read_examples(third))
+    of = lambda *sources: [example for example in before if example.source in sources]
+    drawn = lambda some, most: [some[i] for i in rng.permutation(len(some))[: count(most)]]
+    several = of(*retrieval.SETS)
+    examples = [
+        *reading_examples.from_sentence_questions(sentences, rng, count(ALL_SENTENCES)),
+        *(several * 2),
+        *drawn(of('films'), FILMS_AGAIN),
+        *drawn(of('documents', 'labelled', 'made'), OTHERS_AGAIN),
+    ]
+    text = pathlib.Path(out, f'text-{sets[0]}')
+    documents = {
+        r['id']: (r['title'], r['text']) for r in retrieval.records(text / 'documents.jsonl')
+    }
+    asked = retrieval.records(text / 'questions.jsonl')
+    kept = [question for question in asked if not is_left_out(question['id'])]
+    examples += 3 * list(reading_examples.from_sub_questions(kept, documents, rng))
+    about = {
+        document.title: document.text.split('\n')
+        for document in wikispeedia.documents(articles, wikispeedia.entity_vocab(articles))
+    }
+    asked = [record for record in retrieval.records(questions) if record['answers']]
+    named = [
+        (record['question'], title, record['answers'])
+        for record in asked[: count(len(asked))]
+        if (title := (record['topic'] or {}).get('label')) in about
+    ]
+    examples += 2 * list(reading_examples.from_articles(named, about, rng))
+    return _write(output, examples)
+
+
 # {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
 # examples are so long.
 STAGES = {
     'reader-1': ((640, 2e-4, {48: 8, 96: 12, 192: 11, 288: 1}), 'first.jsonl'),
     'reader-2': ((600, 1.5e-4, {96: 5, 192: 3, 448: 4}), 'second.jsonl'),
     'reader-3': ((1000, 2e-4, {96: 4, 192: 2, 320: 5, 448: 4}), 'third.jsonl'),
+    'reader-4': (
+        (480, 2e-4, {48: 4, 72: 5, 96: 5, 128: 7, 192: 9, 320: 5, 448: 5}),
+        'fourth.jsonl',
+    ),
 }
 
 
@@ -219,9 +281,17 @@ def steps(options: Options) -> list[Step | Function]:
         'films': Output('kb-films'),
         'questions': metaqa,
     }
+    fourth = {
+        'sentences': options.file('qa/qamr.jsonl'),
+        'third': file('third'),
+        'sets': retrieval.SETS,
+        'out': Output(),
+        'articles': options.file('wikispeedia'),
+        'questions': options.file('openqa/webqsp_train.jsonl'),
+    }
     text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
     films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
-    release = {**KB, 'MODEL': 'reader-3', 'OUTPUT': Output('reader'), 'CARD': CARD}
+    release = {**KB, 'MODEL': 'reader-4', 'OUTPUT': Output('reader'), 'CARD': CARD}
     return [
         write('first', first_examples, **first),
         *(step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]),
@@ -231,6 +301,7 @@ def steps(options: Options) -> list[Step | Function]:
         ),
         retrieval.indexed(file('films'), 'kb-films'),
         write('third', third_examples, **third),
+        write('fourth', fourth_examples, **fourth),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
         Step('reader', 'release', ('gin/runs/release.gin',), release, 'reader'),

@@ -223,3 +223,35 @@ def test_a_made_question_is_answered_by_what_its_sentence_states():
         assert answers(example) <= {'York', 'Oslo', 'Bergen', 'Ann Low', 'Max Hill'}
         if not example.answers:
             assert not any(example.supports)
+
+
+def test_a_step_of_a_question_is_answered_by_what_the_next_is_about():
+    documents = {
+        'a': ('Red River', 'Red River was written by Ann Low.'),
+        'b': ('Ann Low (writer)', 'She was born in York.'),
+        'c': ('Max Hill', 'Max Hill sang.'),
+    }
+    question = {
+        'answer': 'York',
+        'aliases': [],
+        'supporting': ['a', 'b'],
+        'decomposition': ['Who wrote Red River ?', 'where was #1 born?'],
+    }
+    unknown = question | {'decomposition': ['Red River >> author', 'Who met #3?']}
+    read = reading_examples.from_sub_questions([question, unknown], documents, rng())
+    found = collections.defaultdict(set)
+    for example in read:
+        found[example.question] |= answers(example)
+    assert found == {'Who wrote Red River?': {'Ann Low'}, 'Where was Ann Low born?': {'York'}}
+
+
+def test_an_article_answers_in_the_paragraph_most_like_the_question():
+    paragraphs = ['Ann Low lived in York.', 'Ann Low was buried in York.', 'She wrote Red River.']
+    asked = [
+        ('where is ann low buried', 'Ann Low', ['York']),
+        ('who did ann low marry', 'Ann Low', ['Max Hill']),
+    ]
+    (found,) = reading_examples.from_articles(asked, {'Ann Low': paragraphs}, rng())
+    assert found.question.startswith('Where is ann low buried') and answers(found) == {'York'}
+    ((passage, *_),) = found.answers
+    assert found.passages[passage] == 'Ann Low: Ann Low was buried in York.'
