@@ -86,6 +86,9 @@ def kb(tmp_path_factory):
         'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the database '
         'Larder, which was written by Sven Aho.'
     )
+    texts['films'] = (
+        'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.'
+    )
     texts['press'] = 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.'
     for name, text in texts.items():
         (root / 'notes' / f'{name}.txt').write_text(text)
@@ -102,6 +105,8 @@ def kb(tmp_path_factory):
         ('Who is the vet of Heather Farm?', 'Tilda Vane', True),
         ('Who is the vet of Rowan Farm?', 'Tilda Vane', False),
         ('Who wrote Larder?', 'Sven Aho', True),
+        ('When was Low Tide released?', '1993', True),
+        ('When was High Harbour released?', '1993', False),
         ('Who wrote Heron?', 'Sven Aho', False),
     ],
 )

@@ -218,8 +218,9 @@ def _is_same(one: Candidate, span: Span, text: str, entity: int) -> bool:
     """Whether a span belongs to a candidate: it overlaps one of its spans, and is no other name."""
     if entity >= 0 and one.entity >= 0:
         return False
-    may_list = one.entity >= 0 and _LISTS.search(text)
-    which = max if entity >= 0 or may_list else min
+    if entity >= 0:  # of 'York sold coal' York is not the coal that was read first
+        return _overlap(span, one.spans[0], max)
+    which = max if one.entity >= 0 and _LISTS.search(text) else min
     return any(_overlap(span, other, which) for other in one.spans)
 
 

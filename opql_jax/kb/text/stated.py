@@ -119,6 +119,8 @@ _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 # What begins a clause about the name before it, and what may end one.
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
 _CLAUSE_ENDS = re.compile(r'[,.;:]')
+# What stands before an attribute of the subject: 'is a 1993 film'.
+_ATTRIBUTE = re.compile(r'\b(?:is|was) an? (?:[\w-]+ )?$')
 
 
 def left(answer: Answer, entity: int) -> float:
@@ -208,22 +210,38 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
 
 
 def _is_of_another(answer: Answer, fact: Fact) -> bool:
-    """Whether a fact's sentence says it in a clause about a name that the question does not have.
+    """Whether a fact's sentence says it of another name, in a clause or as an attribute.
 
-    Of 'Heron needs Larder, which was written by Sven' Sven has not written Heron, by this.
+    Of 'Heron needs Larder, which was written by Sven' Sven has not written Heron, and of 'Low Tide
+    is a 1993 parody of High Tide' High Tide is not of 1993.
     """
-    said, known = fact.sentence or '', _words(answer.question.text)
-    clauses = list(_CLAUSE.finditer(said, 0, fact.target_span[0])) if fact.target_span else []
-    if not clauses or _CLAUSE_ENDS.search(said, clauses[-1].end(), fact.target_span[0]):
+    said, question = fact.sentence or '', answer.question
+    if not fact.target_span:
         return False
-    for hops in answer.traces:
-        for hop in hops[:-1]:
-            known |= _words(answer.store.vocab.names[int(hop.entities[0])])
-    begin, end = clauses[-1].span()
-    of = [_words(said[a:b]) for a, b in written_as_names(said) if b == begin]
-    topics = [_words(answer.question.text[a:b]) for a, b in answer.question.topics]
-    in_clause = _words(said[end:])
-    return bool(of) and known.isdisjoint(of[0]) and not any(name <= in_clause for name in topics)
+    # A place that was read may begin before the name.
+    start = max(said.find(fact.target, *fact.target_span), fact.target_span[0])
+    about = [question.text[a:b] for a, b in question.topics]
+    about += [
+        answer.store.vocab.names[int(hop.entities[0])]
+        for hops in answer.traces
+        for hop in hops[:-1]
+    ]
+    topics = [_words(name) for name in about]
+    clauses = list(_CLAUSE.finditer(said, 0, start))
+    if clauses and not _CLAUSE_ENDS.search(said, clauses[-1].end(), start):
+        begin, end = clauses[-1].span()
+        known, in_clause = _words(question.text).union(*topics), _words(said[end:])
+        of = [_words(said[a:b]) for a, b in written_as_names(said) if b == begin]
+        return (
+            bool(of) and known.isdisjoint(of[0]) and not any(name <= in_clause for name in topics)
+        )
+    if attribute := _ATTRIBUTE.search(said[:start]):
+        subject = re.split(r'[.;…] ', said[: attribute.start()])[-1]
+        has = _words(subject)
+        return bool(written_as_names(subject)) and not any(
+            name <= has or any(of and of <= name for of in _names_in(subject)) for name in topics
+        )
+    return False
 
 
 def _names_in(text: str) -> list[frozenset[str]]:
