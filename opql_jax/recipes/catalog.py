@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import difflib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
@@ -26,6 +26,7 @@ from opql_jax.recipes import (
     retrieval,
     slot_filling,
 )
+from opql_jax.recipes.cost import MACHINES, Machine
 from opql_jax.recipes.recipe import CHOICES, Function, MissingDataError, Options, Recipe, Step
 
 RECIPES = {
@@ -147,14 +148,14 @@ def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Func
     return recipe.steps(Recorder(**vars(options)))
 
 
-def needs(recipe: Recipe, options: Options) -> str:
+def needs(recipe: Recipe, options: Options, machines: Mapping[str, Machine] = MACHINES) -> str:
     """What a recipe takes: its data, whether they are there, where to get them, and machines."""
-    lines = []
+    lines, steps = [], build_without_data(recipe, options)
     for name in data_files_of(recipe, options):
         missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
         there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
-    return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
+    return '\n'.join([*lines, *filter(None, recipe.needs(steps, machines).split('\n'))])
 
 
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:

@@ -32,6 +32,7 @@ from opql_jax.core.errors import InputError, Preempted
 from opql_jax.core.files import sha256
 from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
+from opql_jax.recipes.cost import Machine
 
 _log = logging.getLogger(__name__)
 
@@ -430,14 +431,15 @@ class Recipe:
         summary: what it shows, in one line.
         build: gives the steps, for options in which all choices are made.
         choices: {option of `CHOICES`: the values that it may have, the default first}.
-        needs: what a dry run tells of the machines that it takes, '' where any will do.
+        needs: what a dry run tells of the machines that the steps take, of those that may be
+            rented; '' where any will do.
     """
 
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
     choices: Choices = dataclasses.field(default_factory=dict)
-    needs: Callable[[], str] = str
+    needs: Callable[[Sequence[Step | Function], Mapping[str, Machine]], str] = lambda *_: ''
 
     @property
     def group(self) -> str:

@@ -33,8 +33,14 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
     assert f'# data {tmp_path}/wikipedia: there\n' in said
     assert re.findall(r'--gin\.FORMAT=(\w+)', said) == ['webqsp', 'webqsp']  # the official form
     assert 'main memory on each host' in said
-    assert 'hours on 8 chips of v5e' in said
-    assert 'dollars' in said
+    for machine in ('v5e-16', 'v4-128', '8-H100'):
+        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
+        total, *each = map(float, re.findall(r'([\d.]+)(?: hours|[,)])', line))
+        assert re.findall(r'([\w-]+) [\d.]+[,)]', line) == [
+            *('entities', 'relations', 'opql-lm-pretrained', 'opql-lm-webqsp')
+        ]
+        assert total == pytest.approx(sum(each[:4]), abs=0.3) and ' dollars at ' in line
+    assert 'not measured' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
 
 
