@@ -76,11 +76,6 @@ class Batch(NamedTuple):
         return TRAINING_OVER_FORWARD * forward + 2 * self.rows * self.searches * entries * key
 
 
-def of_relations(rows: int, tokens: int, context: int) -> Batch:
-    """A step of `Relations`, with L_el of so many mentions a row."""
-    return Batch(rows, tokens, 2 + context, context)
-
-
 def of_language_model(rows: int, tokens: int, topics: int) -> Batch:
     """A step of the language model, each topic of which searches.
 

@@ -25,7 +25,7 @@ from opql_jax.recipes.recipe import (
     bound,
     build_memory,
     evaluate,
-    macro,
+    numbers,
     prepare,
     train,
 )
@@ -171,23 +171,14 @@ def slot_filling(options: Options) -> list[Step]:
     return msf.msf(options, msf.Start(QUESTION_STAGES, pretraining, '-msf', text))
 
 
-# The paper's vocabulary and memory, and gin/models/base.gin.
+# The paper's vocabulary and memory.
 ENTITIES, ENTRIES = 1_000_000, 1_600_000
-ENCODER = RelationEncoder(
-    vocab_size=30_522,
-    hidden_size=768,
-    num_layers=12,
-    num_heads=12,
-    mlp_size=3072,
-    max_length=512,
-    relation_dim=512,
-    entity_dim=256,
-)
+ENCODER = RelationEncoder(vocab_size=30_522, **numbers('gin/models/base.gin'))
 # {gin files of a stage: its batch}; a question is taken to have 32 tokens.
 _ENTITIES = cost.Batch(512, 128, 3, products=1)
 BATCHES = {
     STAGES['entities'].gin: _ENTITIES,
-    STAGES['relations'].gin: cost.of_relations(512, 128, context=16),
+    STAGES['relations'].gin: cost.Batch(512, 128, 2 + 16, products=16),
     STAGES['lm_cloze'].gin: cost.of_language_model(512, 144, topics=16),
     STAGES['lm_questions'].gin: cost.of_language_model(128, 32, topics=16),
     QUESTION_STAGES['entities'].gin: _ENTITIES,
@@ -195,24 +186,22 @@ BATCHES = {
     QUESTION_STAGES['align-mentions'].gin: cost.Batch(128, 128, 2),
     QUESTION_STAGES['follow'].gin: cost.Batch(64, 32, 2),
 }
-_SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, a checkpoint 4.4 GB, of which three lie there at a time
+_SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, MetaQA 0.06 GB, other question files under 0.1 GB each, a checkpoint 4.4 GB, of which three lie there at a time
 # prepare: one machine, or Spark; pairs of 100 M mentions took 12 GB of main memory, 40 GB of disk beside them and 19 minutes on 2 cores
 # relations, build_memory: 57 to 102 GB of main memory on each host, for all pairs of 100 M mentions (73 to 130 bytes each)
 # devices: 8 or more, whose number divides 512 (and 128 for questions), with 16 GB each"""  # noqa: E501
 
 
 def step_flops(gin: tuple[str, ...], has_memory: bool = True) -> float:
-    """FLOPs of a training step of the stage with these gin files; 0 if it is not counted."""
-    if not (batch := BATCHES.get(gin)):
-        return 0.0
-    return batch.flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
+    """FLOPs of a training step of the stage with these gin files."""
+    return BATCHES[gin].flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
 
 
 def needs(steps: Sequence[Step | Function], machines: Mapping[str, cost.Machine]) -> str:
     """What the steps of a recipe take, by estimates: none was run."""
     flops = {
         step.name: step_flops(step.gin, step.bindings.get('MEMORY') is not None)
-        * int(step.bindings.get('STEPS') or macro(step.gin[-1], 'STEPS'))
+        * (step.bindings.get('STEPS') or numbers(step.gin[-1])['STEPS'])
         for step in steps
         if step.gin in BATCHES
     }

@@ -239,7 +239,7 @@ def train(name: str, stage: Stage, options: Options, **bindings) -> Step:
     own = {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed}
     everything: dict[str, Any] = {**stage.bindings, **own, **bindings}
     if options.percent != 100:
-        steps = everything.get('STEPS') or macro(stage.gin[-1], 'STEPS')
+        steps = everything.get('STEPS') or numbers(stage.gin[-1])['STEPS']
         everything['STEPS'] = max(int(steps * options.percent / 100), MIN_TRAINING_STEPS)
     return Step(name, 'train', stage.gin, everything, name)
 
@@ -271,9 +271,10 @@ def evaluate(
     return Step(name, 'eval', ('gin/runs/eval.gin',), {**parts, **asked, **bindings}, name)
 
 
-def macro(gin: str, name: str) -> int:
-    """The number that a gin file, with what it includes, gives a macro: the last."""
-    return int(re.findall(rf'^{name} = (\d+)', with_includes(GIN_ROOT / gin), re.M)[-1])
+def numbers(gin: str) -> dict[str, int]:
+    """The whole numbers that a gin file, with what it includes, gives macros or settings."""
+    found = re.findall(r'^ *(\w+) = (\d+)\b(?![.e])', with_includes(GIN_ROOT / gin), re.M)
+    return {name: int(number) for name, number in found}
 
 
 def gin_value(value) -> str:

@@ -66,9 +66,9 @@ def test_relations():
         context_positions=filled(5, SOME),
         context_entities=filled(2, SOME),
     )
-    assert cost.of_relations(ROWS, TOKENS, SOME).flops(ENCODER, ENTITIES, 0) == pytest.approx(
-        counted(Relations(rows=ROWS), RelationBatch((bucket,))), rel=0.1
-    )
+    assert cost.Batch(ROWS, TOKENS, 2 + SOME, products=SOME).flops(
+        ENCODER, ENTITIES, 0
+    ) == pytest.approx(counted(Relations(rows=ROWS), RelationBatch((bucket,))), rel=0.1)
 
 
 @pytest.mark.parametrize('has_memory', [True, False])

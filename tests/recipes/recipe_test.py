@@ -26,7 +26,7 @@ from opql_jax.recipes.recipe import (
     Step,
     gin_value,
     inputs_of,
-    macro,
+    numbers,
     reads_of,
     run,
     run_json_of,
@@ -308,7 +308,7 @@ def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_som
 
 def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
     (tmp_path / 'own.gin').write_text("include 'gin/experiments/paper/lm_cloze.gin'\n")
-    assert macro(str(tmp_path / 'own.gin'), 'STEPS') == 170_000
+    assert numbers(str(tmp_path / 'own.gin'))['STEPS'] == 170_000
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
