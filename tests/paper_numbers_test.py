@@ -54,7 +54,7 @@ def settings_of(fresh_gin, tmp_path):
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
         options = Options(tmp_path / 'out', tmp_path, **chosen)
-        built = catalog.build_without_data(catalog.find(f'paper/{name}'), options)
+        built = catalog.find(f'paper/{name}').steps(options)
         steps |= {step.name: step for step in built}
 
     def read(name):

@@ -74,13 +74,13 @@ def show(arguments) -> None:
 def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
     chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
-    build = catalog.build_without_data if arguments.dry_run else catalog.build
+    build = Recipe.steps if arguments.dry_run else catalog.build
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
     machines = cost.with_prices(arguments.price)
     for recipe, options, steps in [(*plan, build(*plan)) for plan in plans]:
         run(steps, options, dry_run=arguments.dry_run)
         if arguments.dry_run:
-            print(catalog.needs(recipe, options, machines))
+            print(catalog.needs(recipe, options, steps, machines))
         else:
             print(f'{recipe.name} is done: {options.out}/{steps[-1].output}')
 

@@ -60,10 +60,6 @@ class Output:
 KB = {'KB': Output()}
 
 
-class MissingDataError(InputError):
-    """A file of a data set is not there."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What a user chooses when running a recipe; InputError names a number that cannot be.
@@ -78,6 +74,7 @@ class Options:
         documents: size of a generated world.
         system, protocol, share, hops, size: see `__main__`; without meaning by default,
             `Recipe.complete` gives them values.
+        asked_for: the files and folders of data that `file` was called with.
     """
 
     out: pathlib.Path
@@ -91,6 +88,7 @@ class Options:
     share: int = -1
     hops: int = 0
     size: int | str = ''
+    asked_for: list[str] = dataclasses.field(default_factory=list, compare=False)
 
     def __post_init__(self):
         for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
@@ -98,13 +96,9 @@ class Options:
                 raise InputError(f'{name}={value}: give a number of 0 to {most}')
 
     def file(self, name: str) -> str:
-        """The path of a file or folder of the data; MissingDataError if it is not there."""
-        path = self.data / name
-        if not path.exists():
-            raise MissingDataError(
-                f'{path} does not exist: name the folder of the data sets: --data'
-            )
-        return str(path.absolute())
+        """The path of a file or folder of the data, there or not; it is noted in `asked_for`."""
+        self.asked_for.append(name)
+        return str((self.data / name).absolute())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder
         for system, protocol in (('opql', 'novel'), ('drkit', 'without'), (pretrained, 'without')):
             chosen = {'system': system, 'protocol': protocol, 'share': 50}
             options = Options(tmp_path / 'out', tmp_path, **chosen)
-            steps = catalog.build_without_data(catalog.find(name), options)
+            steps = catalog.find(name).steps(options)
             bound = {step.name: step.bindings for step in steps}
             row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
             follower = bound[row['MODEL']]
@@ -67,5 +67,5 @@ def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder
 
 @pytest.mark.parametrize('name', catalog.RECIPES)
 def test_every_recipe_tells_its_steps_without_data(name, tmp_path):
-    steps = catalog.build_without_data(catalog.find(name), Options(tmp_path / 'out', tmp_path))
+    steps = catalog.find(name).steps(Options(tmp_path / 'out', tmp_path))
     assert len(steps) >= 1 and list(tmp_path.iterdir()) == []
