@@ -29,7 +29,7 @@ class Machine(NamedTuple):
         return flops / (self.utilisation * self.devices * (peak_flops(self.kind) or 0.0))
 
 
-PRICED = "Google Cloud's on-demand list prices, United States, 2025"
+PRICED = "Google Cloud's on-demand list of 2025, United States"
 # By the compiler v5e reaches .32 to .53 and v4 .18; one H100, measured, .13
 # (docs/how-to/paper_on_tpu.md, docs/how-to/gpu_and_slurm.md).
 MACHINES = {
