@@ -148,7 +148,7 @@ def needs(
         missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
         there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
-    return '\n'.join([*lines, *filter(None, recipe.needs(steps, machines).split('\n'))])
+    return '\n'.join([*lines, *recipe.needs(steps, machines)])
 
 
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:

@@ -28,6 +28,7 @@ from opql_jax.recipes.recipe import (
     numbers,
     prepare,
     train,
+    training_steps,
 )
 
 _gin = 'gin/experiments/paper/{}.gin'.format
@@ -197,15 +198,15 @@ def step_flops(gin: tuple[str, ...], has_memory: bool = True) -> float:
     return BATCHES[gin].flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
 
 
-def needs(steps: Sequence[Step | Function], machines: Mapping[str, cost.Machine]) -> str:
-    """What the steps of a recipe take, by estimates: none was run."""
+def needs(steps: Sequence[Step | Function], machines: Mapping[str, cost.Machine]) -> list[str]:
+    """Lines on what the steps of a recipe take, by estimates: none was run."""
     flops = {
         step.name: step_flops(step.gin, step.bindings.get('MEMORY') is not None)
-        * (step.bindings.get('STEPS') or numbers(step.gin[-1])['STEPS'])
+        * training_steps(step.gin, step.bindings)
         for step in steps
         if step.gin in BATCHES
     }
-    return '\n'.join([_SIZES, *cost.told(flops, machines)])
+    return [_SIZES, *cost.told(flops, machines)]
 
 
 # The last has one null entry for all topics.

@@ -233,8 +233,8 @@ def train(name: str, stage: Stage, options: Options, **bindings) -> Step:
     own = {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed}
     everything: dict[str, Any] = {**stage.bindings, **own, **bindings}
     if options.percent != 100:
-        steps = everything.get('STEPS') or numbers(stage.gin[-1])['STEPS']
-        everything['STEPS'] = max(int(steps * options.percent / 100), MIN_TRAINING_STEPS)
+        steps = training_steps(stage.gin, everything) * options.percent / 100
+        everything['STEPS'] = max(int(steps), MIN_TRAINING_STEPS)
     return Step(name, 'train', stage.gin, everything, name)
 
 
@@ -265,10 +265,15 @@ def evaluate(
     return Step(name, 'eval', ('gin/runs/eval.gin',), {**parts, **asked, **bindings}, name)
 
 
-def numbers(gin: str) -> dict[str, int]:
+def numbers(gin: str) -> dict[str, Any]:
     """The whole numbers that a gin file, with what it includes, gives macros or settings."""
     found = re.findall(r'^ *(\w+) = (\d+)\b(?![.e])', with_includes(GIN_ROOT / gin), re.M)
     return {name: int(number) for name, number in found}
+
+
+def training_steps(gin: Sequence[str], bindings: Mapping[str, Any]) -> int:
+    """The steps of training that bindings state, or else the last of these gin files."""
+    return bindings.get('STEPS') or numbers(gin[-1])['STEPS']
 
 
 def gin_value(value) -> str:
@@ -426,15 +431,15 @@ class Recipe:
         summary: what it shows, in one line.
         build: gives the steps, for options in which all choices are made.
         choices: {option of `CHOICES`: the values that it may have, the default first}.
-        needs: what a dry run tells of the machines that the steps take, of those that may be
-            rented; '' where any will do.
+        needs: lines on the machines that the steps take, of those that may be rented; none where
+            any will do.
     """
 
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
     choices: Choices = dataclasses.field(default_factory=dict)
-    needs: Callable[[Sequence[Step | Function], Mapping[str, Machine]], str] = lambda *_: ''
+    needs: Callable[[Sequence[Step | Function], Mapping[str, Machine]], list[str]] = lambda *_: []
 
     @property
     def group(self) -> str:
