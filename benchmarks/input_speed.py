@@ -19,7 +19,8 @@ from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.relations import RelationSettings, RelationSource
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.recipes.paper import ESTIMATES
+from opql_jax.recipes.cost import MACHINES
+from opql_jax.recipes.paper import STAGES, step_flops
 
 TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
 
@@ -107,8 +108,9 @@ def main() -> None:
             for step in range(options.batches):
                 source[step]
             seconds = (time.process_time() - started) / options.batches
+            flops = step_flops(STAGES[name].gin)
             takes = {
-                devices: milliseconds[name] for devices, (_, milliseconds) in ESTIMATES.items()
+                devices: 1000 * machine.seconds(flops) for devices, machine in MACHINES.items()
             }
             if options.json:
                 print(

@@ -12,7 +12,8 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.sampling import NEGATIVES, POSITIVES
 from opql_jax.kb.build_memory import build_memory
 from opql_jax.memory.build import AVERAGED_MENTIONS
-from opql_jax.recipes import catalog
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.recipes import catalog, paper
 from opql_jax.recipes.recipe import Options, placed
 from opql_jax.training import trainer
 
@@ -53,7 +54,7 @@ def settings_of(fresh_gin, tmp_path):
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
         options = Options(tmp_path / 'out', tmp_path, **chosen)
-        built = catalog.build_without_data(catalog.find(f'paper/{name}'), options)
+        built = catalog.find(f'paper/{name}').steps(options)
         steps |= {step.name: step for step in built}
 
     def read(name):
@@ -73,6 +74,7 @@ def settings_of(fresh_gin, tmp_path):
 
         return setting
 
+    read.steps = steps
     return read
 
 
@@ -171,3 +173,19 @@ def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_o
         'topics': 16,
     }.items():
         assert settings(f'objectives.AnswerQuestions.{name}') == value
+
+
+@pytest.mark.parametrize('name', OBJECTIVES)
+def test_hours_are_told_of_the_batches_that_the_files_state(settings_of, name):
+    settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
+    batch = paper.BATCHES[settings_of.steps[name].gin]
+    assert batch.rows == settings(f'{objective}.{BATCHES.get(name, "rows")}')
+    if name not in ('opql-lm-webqsp', 'follow-opql-metaqa-2-hop'):  # of questions
+        assert settings(f'{objective}.buckets') == ((batch.tokens, batch.rows),)
+    if OBJECTIVES[name] == 'Relations':
+        assert batch.products == settings(f'{objective}.max_context')
+    if OBJECTIVES[name] in ('Cloze', 'AnswerQuestions'):
+        assert batch.searches == settings(f'{objective}.topics')
+    assert gin.get_configurable(RelationEncoder)(vocab_size=30_522, dtype='float32') == (
+        paper.ENCODER
+    )

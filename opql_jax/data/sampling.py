@@ -90,6 +90,10 @@ class PairIndex:
         )
 
 
+# Where keys of `_Side` change: repeated pairs of an entity, others, the next entity.
+_BORDERS = np.arange(3)
+
+
 class _Side:
     """Pairs by one of their two entities, repeated ones first."""
 
@@ -100,8 +104,7 @@ class _Side:
 
     def draw(self, entity, exclude, count, rng):
         """At most `count` pairs of an entity without `exclude`, repeated if there are fewer."""
-        borders = 2 * entity + np.arange(3)
-        start, middle, end = np.searchsorted(self._keys, borders).tolist()
+        start, middle, end = self._keys.searchsorted(2 * entity + _BORDERS).tolist()
         chosen = self._order[some(start, middle, count + 1, rng)]
         chosen = chosen[chosen != exclude][:count]
         if len(chosen) < count:
@@ -124,8 +127,7 @@ class GroupSampler:
             chosen = by_topic[: max(NEGATIVES // 2, NEGATIVES - len(by_target))]
             chosen = np.concatenate([chosen, by_target[: NEGATIVES - len(chosen)]])
             start = self._index.pair_start
-            negatives = [rng.integers(start[p], start[p + 1]) for p in chosen.tolist()]
-            rows = np.concatenate([same, np.array(negatives, np.int64)])
+            rows = np.concatenate([same, rng.integers(start[chosen], start[chosen + 1])])
             yield rows, np.arange(len(rows)) == 0
 
 
@@ -187,7 +189,7 @@ class _Seeds:
         if self._ends is None:
             return int(self._pairs[rng.integers(len(self._pairs))])
         mention = rng.integers(self._ends[-1])
-        return int(self._pairs[np.searchsorted(self._ends, mention, side='right')])
+        return int(self._pairs[self._ends.searchsorted(mention, side='right')])
 
     def unseen(self, seen, rng):
         """All pairs in random order, added to `seen`; those already in it are left out."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
-from opql_jax.recipes import catalog, record, tables
+from opql_jax.recipes import catalog, cost, record, tables
 from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
 
 
@@ -74,12 +74,13 @@ def show(arguments) -> None:
 def run_recipes(arguments) -> None:
     """Runs recipes, one after the other."""
     chosen = [recipe for name in arguments.names for recipe in catalog.find_all(name)]
-    build = catalog.build_without_data if arguments.dry_run else catalog.build
+    build = Recipe.steps if arguments.dry_run else catalog.build
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
+    machines = cost.with_prices(arguments.price)
     for recipe, options, steps in [(*plan, build(*plan)) for plan in plans]:
         run(steps, options, dry_run=arguments.dry_run)
         if arguments.dry_run:
-            print(catalog.needs(recipe, options))
+            print(catalog.needs(recipe, options, steps, machines))
         else:
             print(f'{recipe.name} is done: {options.out}/{steps[-1].output}')
 
@@ -106,6 +107,13 @@ def parser() -> argparse.ArgumentParser:
         '--show-gin',
         action='store_true',
         help='print the binaries with their gin files, run nothing',
+    )
+    ran.add_argument(
+        '--price',
+        action='append',
+        default=[],
+        metavar='MACHINE=DOLLARS',
+        help='of a device for an hour, in place of the list price that a dry run tells',
     )
     published = commands.add_parser(
         'publish', help='copies what finished recipes found into results/'

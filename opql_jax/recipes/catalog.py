@@ -5,10 +5,9 @@ what its files hold.
 """
 
 import contextlib
-import dataclasses
 import difflib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
@@ -26,7 +25,8 @@ from opql_jax.recipes import (
     retrieval,
     slot_filling,
 )
-from opql_jax.recipes.recipe import CHOICES, Function, MissingDataError, Options, Recipe, Step
+from opql_jax.recipes.cost import MACHINES, Machine
+from opql_jax.recipes.recipe import CHOICES, Function, Options, Recipe, Step
 
 RECIPES = {
     recipe.name: recipe
@@ -119,60 +119,43 @@ def find(name: str) -> Recipe:
 
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
     """The steps of a recipe; InputError names what data are missing, and where to get them."""
-    try:
+    is_missing = lambda file: not (options.data / file).exists()
+    missing = list(filter(is_missing, data_files_of(recipe, options)))
+    if not missing:
         return recipe.steps(options)
-    except MissingDataError as error:
-        missing = [
-            file for file in data_files_of(recipe, options) if not (options.data / file).exists()
-        ]
-        # Of a folder and its files the files.
-        missing = [
-            name for name in missing if not any(file.startswith(f'{name}/') for file in missing)
-        ]
-        sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]
-        has_data = lambda other: all(
-            (options.data / file).exists() for file in data_files_of(other)
-        )
-        raise InputError(
-            f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the '
-            f'folder of the data sets with --data. {"; ".join(sources)} '
-            '(docs/how-to/experiments.md tells what the files hold). '
-            f'{sum(map(has_data, RECIPES.values()))} of {len(RECIPES)} recipes can run with the '
-            'data that are there, such as demo'
-        ) from error
+    # Of a folder and its files the files.
+    missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
+    sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]
+    can_run = [not any(map(is_missing, data_files_of(other))) for other in RECIPES.values()]
+    raise InputError(
+        f'{options.data} lacks {", ".join(missing)}, which {recipe.name} reads: name the '
+        f'folder of the data sets with --data. {"; ".join(sources)} '
+        '(docs/how-to/experiments.md tells what the files hold). '
+        f'{sum(can_run)} of {len(RECIPES)} recipes can run with the data that are there, such as '
+        'demo'
+    )
 
 
-def build_without_data(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
-    """The steps of a recipe, whether its data are there or not."""
-    return recipe.steps(Recorder(**vars(options)))
-
-
-def needs(recipe: Recipe, options: Options) -> str:
+def needs(
+    recipe: Recipe,
+    options: Options,
+    steps: Sequence[Step | Function],
+    machines: Mapping[str, Machine] = MACHINES,
+) -> str:
     """What a recipe takes: its data, whether they are there, where to get them, and machines."""
     lines = []
     for name in data_files_of(recipe, options):
         missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
         there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
-    return '\n'.join([*lines, *filter(None, recipe.needs().split('\n'))])
+    return '\n'.join([*lines, *recipe.needs(steps, machines)])
 
 
 def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
     """The files and folders of data that a recipe reads, such as 'metaqa/kb.txt'."""
     chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
-    recorder = Recorder(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
+    asking = Options(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
     # A recipe that reads its data to tell its steps has named them by then.
     with contextlib.suppress(InputError, OSError):
-        recipe.steps(recorder)
-    return list(dict.fromkeys(recorder.names))
-
-
-@dataclasses.dataclass(frozen=True)
-class Recorder(Options):
-    """Options that remember which data were asked for."""
-
-    names: list[str] = dataclasses.field(default_factory=list)
-
-    def file(self, name: str) -> str:
-        self.names.append(name)
-        return str(self.data / name)
+        recipe.steps(asking)
+    return list(dict.fromkeys(asking.asked_for))

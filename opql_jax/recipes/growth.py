@@ -10,7 +10,7 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.corpus.json_lines import read_lines
-from opql_jax.recipes.metaqa import HOPS, STAGES, followed, prepared, pretrained
+from opql_jax.recipes.metaqa import HOPS, STAGES, followed, opql_pretrained, prepared, pretrained
 from opql_jax.recipes.recipe import (
     Function,
     Options,
@@ -63,35 +63,21 @@ def pairs(options: Options) -> list[Step]:
     # information.
     most = None if options.size == 'all' else options.size
     chosen = bound('objectives.Relations', min_count=2, max_pairs=most)
-    model = f'relations-{options.size}'
-    memory = f'memory-pairs-{options.size}'
-    row = f'pairs-{options.size}'
-    return [
-        prepared(options),
-        train('entities', STAGES['entities'], options),
-        train(model, STAGES['relations'], options, INIT_FROM='entities', **chosen),
-        build_memory(memory, model),
-        *followed(options, row, model, memory, splits=SPLITS),
-    ]
+    return opql_pretrained(options, f'pairs-{options.size}', f'-{options.size}', SPLITS, **chosen)
 
 
 def layers(options: Options) -> list[Step]:
     """OPQL with an encoder of so many layers, from its first step on."""
     row = f'layers-{options.size}'
     size = bound('encoder.RelationEncoder', num_layers=options.size)
-    stages = [
-        ('entities', {}),
-        ('relations', {'INIT_FROM': f'entities-{row}'}),
-        ('align', {'INIT_FROM': f'relations-{row}'}),
-    ]
+    entities, relations, align = (f'{stage}-{row}' for stage in ('entities', 'relations', 'align'))
     return [
         prepared(options),
-        *(
-            train(f'{stage}-{row}', STAGES[stage], options, **start, **size)
-            for stage, start in stages
-        ),
-        build_memory(f'memory-{row}', f'align-{row}'),
-        *followed(options, row, f'align-{row}', f'memory-{row}', splits=SPLITS, **size),
+        train(entities, STAGES['entities'], options, **size),
+        train(relations, STAGES['relations'], options, INIT_FROM=entities, **size),
+        train(align, STAGES['align'], options, INIT_FROM=relations, **size),
+        build_memory(f'memory-{row}', align),
+        *followed(options, row, align, f'memory-{row}', splits=SPLITS, **size),
     ]
 
 

@@ -71,14 +71,8 @@ STAGES = {
     'kv-memory-align': stage('bag_of_words', 'align', 4000, 1e-3),
     'kv-memory-follow': stage('bag_of_words', 'follow', 6000, 1e-3, _FOLLOWED),
 }
+_GROUPS = bound('objectives.Relations', sampler='groups')
 IN_OTHER_WORDS: dict[str, Any] = {'objectives.Follow.wordings': WORDINGS}
-# {what the name of the pretrained encoder ends with: how its training differs}.
-_PRETRAINING: dict[str, dict[str, Any]] = {
-    '': {},
-    '_no_el': {'objectives.Relations.entity_weight': 0.0},
-    '_no_hard_negatives': {'objectives.Relations.sampler': 'random'},
-    '_paper_groups': {'objectives.Relations.sampler': 'groups'},
-}
 
 
 def prepared(options: Options) -> Step:
@@ -89,12 +83,11 @@ def prepared(options: Options) -> Step:
     return prepare('text', 'gin/data/metaqa.gin', DATA_DIR=options.file('metaqa'))
 
 
-def pretrained(options: Options, ablation: str = '') -> list[Step]:
-    """Pretraining of the entity table and of the relation encoder."""
-    name = f'relations{ablation}'
+def pretrained(options: Options, suffix: str = '', **bindings) -> list[Step]:
+    """Pretraining of the entity table and of the relation encoder, whose name has a suffix."""
     return [
         train('entities', STAGES['entities'], options),
-        train(name, STAGES['relations'], options, INIT_FROM='entities', **_PRETRAINING[ablation]),
+        train(f'relations{suffix}', STAGES['relations'], options, INIT_FROM='entities', **bindings),
     ]
 
 
@@ -230,21 +223,28 @@ def splits_of(hops: int) -> dict[str, Any]:
 
 
 def opql_pretrained(
-    options: Options, row: str = 'opql-pretrained', ablation: str = ''
+    options: Options,
+    row: str = 'opql-pretrained',
+    suffix: str = '',
+    splits: Sequence[str] = SPLITS,
+    **bindings,
 ) -> list[Step]:
     """OPQL-pretrained: the memory of an encoder that saw no question."""
-    model, entries = f'relations{ablation}', f'memory-pretrained{ablation}'
-    steps = [prepared(options), *pretrained(options, ablation), build_memory(entries, model)]
-    return [*steps, *followed(options, row, model, entries)]
-
-
-def _over_marked_pairs(options: Options, form: str, ablation: str = '') -> list[Step]:
-    """The steps up to a memory `memory-FORM` of pairs marked in text, both names masked."""
-    pretraining, model = pretrained(options, ablation), f'align-{form}'
-    start = pretraining[-1].name
+    model, entries = f'relations{suffix}', f'memory-pretrained{suffix}'
     return [
         prepared(options),
-        *pretraining,
+        *pretrained(options, suffix, **bindings),
+        build_memory(entries, model),
+        *followed(options, row, model, entries, splits=splits),
+    ]
+
+
+def _over_marked_pairs(options: Options, form: str, suffix: str = '', **bindings) -> list[Step]:
+    """The steps up to a memory `memory-FORM` of pairs marked in text, both names masked."""
+    model, start = f'align-{form}', f'relations{suffix}'
+    return [
+        prepared(options),
+        *pretrained(options, suffix, **bindings),
         train(model, STAGES['align-marked-pairs'], options, INIT_FROM=start),
         build_memory(f'memory-{form}', model),
     ]
@@ -268,7 +268,7 @@ def paper_form(options: Options) -> list[Step]:
     settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
     settings |= {'hops': (hops,), **splits_of(hops)}
     return [
-        *_over_marked_pairs(options, form, '_paper_groups'),
+        *_over_marked_pairs(options, form, '_paper_groups', **_GROUPS),
         *followed(options, f'{form}-{hops}-hop', f'align-{form}', f'memory-{form}', **settings),
     ]
 
@@ -332,8 +332,10 @@ def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
     return _row(name, build, f'ablation of OPQL: {summary}')
 
 
-def _pretraining_ablation(name: str, summary: str) -> Recipe:
-    build = functools.partial(opql_pretrained, row=name, ablation=f'_{name.replace("-", "_")}')
+def _pretraining_ablation(name: str, summary: str, **settings) -> Recipe:
+    changed = bound('objectives.Relations', **settings)
+    suffix = f'_{name.replace("-", "_")}'
+    build = functools.partial(opql_pretrained, row=name, suffix=suffix, **changed)
     return _row(name, build, f'ablation of OPQL-pretrained: {summary}')
 
 
@@ -348,9 +350,9 @@ RECIPES = [
     _row('only', one_number_of_hops, hops=(2, 3)),
     _row('paper-form', paper_form, hops=(2, 3)),
     _row('mean-mentions', mean_mentions),
-    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives'),
-    _pretraining_ablation('no-el', 'without L_el'),
-    _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions"),
+    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives', sampler='random'),
+    _pretraining_ablation('no-el', 'without L_el', entity_weight=0.0),
+    _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions", sampler='groups'),
     _row('opql-wordings', opql_wordings),
     _row('opql-released', opql_released),
     _row('opql-released-aligned', opql_released_aligned),

@@ -42,11 +42,7 @@ class Start(NamedTuple):
     text: dict[str, Any] = {}
 
 
-def _from_scratch(options: Options, text: str) -> list[Step]:
-    return metaqa.pretrained(options)
-
-
-FROM_SCRATCH = Start(metaqa.STAGES, _from_scratch)
+FROM_SCRATCH = Start(metaqa.STAGES, lambda options, _: metaqa.pretrained(options))
 # {system: the stage that trains its encoder on questions, and its bindings}. The index of mentions
 # (DrKIT) learns from the queries of one hop, as there is no knowledge base.
 _ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {

@@ -7,12 +7,13 @@ the user's own.
 """
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opql_jax.models.encoder import RelationEncoder
+from opql_jax.recipes import cost, msf, open_questions
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
-from opql_jax.recipes import msf, open_questions
 from opql_jax.recipes.recipe import (
     Choices,
     Function,
@@ -24,9 +25,10 @@ from opql_jax.recipes.recipe import (
     bound,
     build_memory,
     evaluate,
-    macro,
+    numbers,
     prepare,
     train,
+    training_steps,
 )
 
 _gin = 'gin/experiments/paper/{}.gin'.format
@@ -170,46 +172,53 @@ def slot_filling(options: Options) -> list[Step]:
     return msf.msf(options, msf.Start(QUESTION_STAGES, pretraining, '-msf', text))
 
 
-# Estimated milliseconds of a step, and chips, by the compiler (docs/how-to/paper_on_tpu.md).
-ESTIMATES = {
-    '8 chips of v5e': (8, {'entities': 39, 'relations': 40, 'lm_cloze': 171}),
-    '64 chips of v4': (64, {'entities': 11, 'relations': 11, 'lm_cloze': 18}),
+# The paper's vocabulary and memory.
+ENTITIES, ENTRIES = 1_000_000, 1_600_000
+ENCODER = RelationEncoder(vocab_size=30_522, **numbers('gin/models/base.gin'))
+# {gin files of a stage: its batch}; a question is taken to have 32 tokens.
+_ENTITIES = cost.Batch(512, 128, 3, products=1)
+BATCHES = {
+    STAGES['entities'].gin: _ENTITIES,
+    STAGES['relations'].gin: cost.Batch(512, 128, 2 + 16, products=16),
+    STAGES['lm_cloze'].gin: cost.of_language_model(512, 144, topics=16),
+    STAGES['lm_questions'].gin: cost.of_language_model(128, 32, topics=16),
+    QUESTION_STAGES['entities'].gin: _ENTITIES,
+    QUESTION_STAGES['align'].gin: cost.Batch(256, 128, 2),
+    QUESTION_STAGES['align-mentions'].gin: cost.Batch(128, 128, 2),
+    QUESTION_STAGES['follow'].gin: cost.Batch(64, 32, 2),
 }
-# Dollars of a chip for an hour that are assumed.
-_PRICES = {'8 chips of v5e': 1.20, '64 chips of v4': 3.22}
-_SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, a checkpoint 4.4 GB, of which three lie there at a time
+_SIZES = """# sizes: the dump some 24 GB, BERT 0.4 GB, MetaQA 0.06 GB, other question files under 0.1 GB each, a checkpoint 4.4 GB, of which three lie there at a time
 # prepare: one machine, or Spark; pairs of 100 M mentions took 12 GB of main memory, 40 GB of disk beside them and 19 minutes on 2 cores
 # relations, build_memory: 57 to 102 GB of main memory on each host, for all pairs of 100 M mentions (73 to 130 bytes each)
 # devices: 8 or more, whose number divides 512 (and 128 for questions), with 16 GB each"""  # noqa: E501
 
 
-def needs(stages: Collection[str] = ('entities', 'relations', 'lm_cloze')) -> str:
-    """What the stages over Wikipedia take, by estimates: none was run."""
-    lines = [_SIZES]
-    for devices, (chips, milliseconds) in ESTIMATES.items():
-        hours = {
-            stage: macro(_gin(stage), 'STEPS') * ms / 3.6e6
-            for stage, ms in milliseconds.items()
-            if stage in stages
-        }
-        each = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
-        cost = sum(hours.values()) * chips * _PRICES[devices]
-        paid = f'{cost:,.0f} dollars at {_PRICES[devices]:.2f} a chip-hour'
-        lines.append(f'# hours on {devices}, estimated: {each}; {paid}')
-    return '\n'.join(lines)
+def step_flops(gin: tuple[str, ...], has_memory: bool = True) -> float:
+    """FLOPs of a training step of the stage with these gin files."""
+    return BATCHES[gin].flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
+
+
+def needs(steps: Sequence[Step | Function], machines: Mapping[str, cost.Machine]) -> list[str]:
+    """Lines on what the steps of a recipe take, by estimates: none was run."""
+    flops = {
+        step.name: step_flops(step.gin, step.bindings.get('MEMORY') is not None)
+        * training_steps(step.gin, step.bindings)
+        for step in steps
+        if step.gin in BATCHES
+    }
+    return [_SIZES, *cost.told(flops, machines)]
 
 
 # The last has one null entry for all topics.
 _SYSTEMS: Choices = {'system': (*lm.SYSTEMS, 'null-of-no-entity')}
 _FOLLOWED: Choices = {'system': ('opql', 'opql-pretrained'), 'hops': (2, 3)}
-_relations = functools.partial(needs, ('entities', 'relations'))
 RECIPES = [
-    Recipe(f'paper/{name}', f'the paper at its size, for Cloud TPU: {what}', build, choices, told)
-    for name, what, build, choices, told in (
-        ('opql-lm-pretrained', 'OPQL-LM without questions', pretrained, {}, needs),
-        ('webqsp', 'the official test questions of WebQuestionsSP', webqsp, _SYSTEMS, needs),
-        ('complexwebquestions', 'ComplexWebQuestions', complexwebquestions, _SYSTEMS, needs),
-        ('metaqa', 'MetaQA', metaqa, _FOLLOWED, _relations),
-        ('msf', 'multi-hop slot filling (MSF)', slot_filling, msf.CHOICES, _relations),
+    Recipe(f'paper/{name}', f'the paper at its size, for Cloud TPU: {what}', build, choices, needs)
+    for name, what, build, choices in (
+        ('opql-lm-pretrained', 'OPQL-LM without questions', pretrained, {}),
+        ('webqsp', 'the official test questions of WebQuestionsSP', webqsp, _SYSTEMS),
+        ('complexwebquestions', 'ComplexWebQuestions', complexwebquestions, _SYSTEMS),
+        ('metaqa', 'MetaQA', metaqa, _FOLLOWED),
+        ('msf', 'multi-hop slot filling (MSF)', slot_filling, msf.CHOICES),
     )
 ]

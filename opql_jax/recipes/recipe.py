@@ -32,6 +32,7 @@ from opql_jax.core.errors import InputError, Preempted
 from opql_jax.core.files import sha256
 from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
+from opql_jax.recipes.cost import Machine
 
 _log = logging.getLogger(__name__)
 
@@ -59,10 +60,6 @@ class Output:
 KB = {'KB': Output()}
 
 
-class MissingDataError(InputError):
-    """A file of a data set is not there."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What a user chooses when running a recipe; InputError names a number that cannot be.
@@ -77,6 +74,7 @@ class Options:
         documents: size of a generated world.
         system, protocol, share, hops, size: see `__main__`; without meaning by default,
             `Recipe.complete` gives them values.
+        asked_for: the files and folders of data that `file` was called with.
     """
 
     out: pathlib.Path
@@ -90,6 +88,7 @@ class Options:
     share: int = -1
     hops: int = 0
     size: int | str = ''
+    asked_for: list[str] = dataclasses.field(default_factory=list, compare=False)
 
     def __post_init__(self):
         for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
@@ -97,13 +96,9 @@ class Options:
                 raise InputError(f'{name}={value}: give a number of 0 to {most}')
 
     def file(self, name: str) -> str:
-        """The path of a file or folder of the data; MissingDataError if it is not there."""
-        path = self.data / name
-        if not path.exists():
-            raise MissingDataError(
-                f'{path} does not exist: name the folder of the data sets: --data'
-            )
-        return str(path.absolute())
+        """The path of a file or folder of the data, there or not; it is noted in `asked_for`."""
+        self.asked_for.append(name)
+        return str((self.data / name).absolute())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,8 +233,8 @@ def train(name: str, stage: Stage, options: Options, **bindings) -> Step:
     own = {**KB, 'TEXT': 'text', 'MODEL': name, 'SEED': options.seed}
     everything: dict[str, Any] = {**stage.bindings, **own, **bindings}
     if options.percent != 100:
-        steps = everything.get('STEPS') or macro(stage.gin[-1], 'STEPS')
-        everything['STEPS'] = max(int(steps * options.percent / 100), MIN_TRAINING_STEPS)
+        steps = training_steps(stage.gin, everything) * options.percent / 100
+        everything['STEPS'] = max(int(steps), MIN_TRAINING_STEPS)
     return Step(name, 'train', stage.gin, everything, name)
 
 
@@ -270,9 +265,15 @@ def evaluate(
     return Step(name, 'eval', ('gin/runs/eval.gin',), {**parts, **asked, **bindings}, name)
 
 
-def macro(gin: str, name: str) -> int:
-    """The number that a gin file, with what it includes, gives a macro: the last."""
-    return int(re.findall(rf'^{name} = (\d+)', with_includes(GIN_ROOT / gin), re.M)[-1])
+def numbers(gin: str) -> dict[str, Any]:
+    """The whole numbers that a gin file, with what it includes, gives macros or settings."""
+    found = re.findall(r'^ *(\w+) = (\d+)\b(?![.e])', with_includes(GIN_ROOT / gin), re.M)
+    return {name: int(number) for name, number in found}
+
+
+def training_steps(gin: Sequence[str], bindings: Mapping[str, Any]) -> int:
+    """The steps of training that bindings state, or else the last of these gin files."""
+    return bindings.get('STEPS') or numbers(gin[-1])['STEPS']
 
 
 def gin_value(value) -> str:
@@ -430,14 +431,15 @@ class Recipe:
         summary: what it shows, in one line.
         build: gives the steps, for options in which all choices are made.
         choices: {option of `CHOICES`: the values that it may have, the default first}.
-        needs: what a dry run tells of the machines that it takes, '' where any will do.
+        needs: lines on the machines that the steps take, of those that may be rented; none where
+            any will do.
     """
 
     name: str
     summary: str
     build: Callable[[Options], Sequence[Step | Function]]
     choices: Choices = dataclasses.field(default_factory=dict)
-    needs: Callable[[], str] = str
+    needs: Callable[[Sequence[Step | Function], Mapping[str, Machine]], list[str]] = lambda *_: []
 
     @property
     def group(self) -> str:

@@ -33,9 +33,38 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
     assert f'# data {tmp_path}/wikipedia: there\n' in said
     assert re.findall(r'--gin\.FORMAT=(\w+)', said) == ['webqsp', 'webqsp']  # the official form
     assert 'main memory on each host' in said
-    assert 'hours on 8 chips of v5e' in said
-    assert 'dollars' in said
+    for machine in ('v5e-16', 'v4-128', '8-H100'):
+        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
+        total, each = re.search(r': ([\d.]+) hours \((.+)\), [\d,]+ dollars at ', line).groups()
+        hours = dict(stage.split() for stage in each.split(', '))
+        assert [*hours] == ['entities', 'relations', 'opql-lm-pretrained', 'opql-lm-webqsp']
+        assert float(total) == pytest.approx(sum(map(float, hours.values())), abs=0.3)
+    assert 'not measured' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
+
+
+@pytest.mark.parametrize(
+    ('name', 'chosen', 'counted'),
+    [
+        ('opql-lm-pretrained', {}, 3),
+        ('complexwebquestions', {'system': 'opql-lm'}, 4),
+        ('metaqa', {'system': 'opql', 'hops': 3}, 5),
+        ('msf', {'system': 'drkit', 'share': 0, 'protocol': 'novel'}, 5),
+        ('msf', {'system': 'kv-memory', 'share': 0, 'protocol': 'novel'}, 0),
+    ],
+)
+def test_hours_are_those_of_all_that_a_recipe_trains_with_a_transformer(
+    tmp_path, name, chosen, counted
+):
+    recipe, options = catalog.find(f'paper/{name}'), Options(tmp_path, tmp_path, **chosen)
+    said = catalog.needs(recipe, options, recipe.steps(options))
+    for machine in ('v5e-16', 'v4-128', '8-H100'):
+        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
+        assert len(re.findall(r'[\w-]+ [\d.]+(?=[,)])', line.partition(' hours ')[2])) == counted
+    without = Options(tmp_path, tmp_path, **chosen, percent=50)
+    half = catalog.needs(recipe, without, recipe.steps(without))
+    dollars = lambda said: int(re.findall(r'([\d,]+) dollars', said)[0].replace(',', ''))
+    assert dollars(half) == pytest.approx(dollars(said) / 2, abs=1)
 
 
 def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(
@@ -47,7 +76,7 @@ def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder
         for system, protocol in (('opql', 'novel'), ('drkit', 'without'), (pretrained, 'without')):
             chosen = {'system': system, 'protocol': protocol, 'share': 50}
             options = Options(tmp_path / 'out', tmp_path, **chosen)
-            steps = catalog.build_without_data(catalog.find(name), options)
+            steps = catalog.find(name).steps(options)
             bound = {step.name: step.bindings for step in steps}
             row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
             follower = bound[row['MODEL']]
@@ -62,5 +91,5 @@ def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder
 
 @pytest.mark.parametrize('name', catalog.RECIPES)
 def test_every_recipe_tells_its_steps_without_data(name, tmp_path):
-    steps = catalog.build_without_data(catalog.find(name), Options(tmp_path / 'out', tmp_path))
+    steps = catalog.find(name).steps(Options(tmp_path / 'out', tmp_path))
     assert len(steps) >= 1 and list(tmp_path.iterdir()) == []

@@ -26,7 +26,7 @@ from opql_jax.recipes.recipe import (
     Step,
     gin_value,
     inputs_of,
-    macro,
+    numbers,
     reads_of,
     run,
     run_json_of,
@@ -280,7 +280,7 @@ def test_an_interrupted_step_does_not_go_on_from_another_input(options, tmp_path
 
 
 def test_what_a_step_names_below_the_output_is_an_output():
-    options = catalog.Recorder(pathlib.Path('out'), pathlib.Path('/data'))
+    options = Options(pathlib.Path('out'), pathlib.Path('/data'))
     for recipe in catalog.RECIPES.values():
         if recipe.group == 'slot-filling':  # reads its data to tell its steps
             continue
@@ -308,7 +308,7 @@ def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_som
 
 def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
     (tmp_path / 'own.gin').write_text("include 'gin/experiments/paper/lm_cloze.gin'\n")
-    assert macro(str(tmp_path / 'own.gin'), 'STEPS') == 170_000
+    assert numbers(str(tmp_path / 'own.gin'))['STEPS'] == 170_000
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
@@ -354,9 +354,8 @@ def test_a_number_that_cannot_be_is_told(tmp_path, option, value):
 def test_unknown_recipes_and_missing_data_are_named(options):
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')
-    message = r'metaqa/passages.jsonl does not exist: name the folder of the data sets: --data'
-    with pytest.raises(InputError, match=message):
-        catalog.find('metaqa/opql').steps(options)
+    with pytest.raises(InputError, match='lacks metaqa/passages.jsonl, .* sets with --data'):
+        catalog.build(catalog.find('metaqa/opql'), options)
     (options.data / 'redocred').mkdir(parents=True)
     (options.data / 'redocred/documents.json').touch()
     with pytest.raises(InputError, match='lacks redocred/rel_info.json, which slot-filling reads'):

@@ -69,49 +69,36 @@ class PairPacker:
         A pair is packed once per passage, rows without room are skipped, and anchors stay if their
         pair has another passage.
         """
-        packer = batching.Packer(self.capacities)
-        capacity = sum(self.capacities.values())
-        # Pair and passage: the number among the packed.
-        seen: dict[tuple[int, int], int | None] = {}
-        pairs, packed, anchors = [], [], []
-        read, places, before = [], [], 0  # passages, and the place of each packed row's among them
-        while not (packer.full or len(seen) > _OFFERS * capacity):
+        packer, most = batching.Packer(self.capacities), _OFFERS * sum(self.capacities.values())
+        seen: set[int] = set()  # pair and passage
+        offered, read, packed, before = [], [], [], 0  # `packed` are places among the offered
+        while not (packer.full or len(seen) > most):
             # As many as there is room for are read at once.
-            some, offered = [], 0
-            while offered < sum(packer.free.values()) and (chunk := next(chunks, None)) is not None:
+            some, room = [], sum(packer.free.values())
+            while room > 0 and (chunk := next(chunks, None)) is not None:
                 some.append(chunk)
-                offered += len(chunk[0])
+                room -= len(chunk[0])
             if not some:
                 break
-            rows = np.concatenate([rows for rows, _ in some])
-            keys = list(zip(self.index.pair_of(rows).tolist(), self.index.passage[rows].tolist()))
+            rows, meant = (np.concatenate(column) for column in zip(*some))
+            keys = sampling.pair_key(self.index.pair_of(rows), self.index.passage[rows])
+            offered.append((rows, keys, meant))
             read.append(self._read(rows))
             lengths = self._mark(rows, read[-1], np.arange(len(rows))).lengths.tolist()
-            meant, end = np.concatenate([meant for _, meant in some]).tolist(), 0
-            for chunk, _ in some:
-                start, end = end, end + len(chunk)
-                of_chunk = (column[start:end] for column in (keys, lengths, meant))
-                for place, (row, key, length, anchor) in enumerate(
-                    zip(chunk.tolist(), *of_chunk), before + start
-                ):
-                    if key in seen:
-                        if anchor and (number := seen[key]) is not None:
-                            anchors[number] = True
-                        continue
-                    seen[key] = len(packed) if packer.add(length) else None
-                    if seen[key] is not None:
-                        pairs.append(key[0])
-                        packed.append(row)
-                        places.append(place)
-                        anchors.append(anchor)
-                if packer.full or len(seen) > _OFFERS * capacity:
-                    break
+            for place, (key, length) in enumerate(zip(keys.tolist(), lengths), before):
+                if key not in seen:
+                    seen.add(key)
+                    if packer.add(length):
+                        packed.append(place)
             before += len(rows)
-        rows = np.array(packed, np.int64)
+        rows, keys, meant = (np.concatenate(column) for column in zip(*offered))
+        places = np.array(packed, np.int64)
+        anchors = np.isin(keys[places], keys[meant])
+        rows, pairs = rows[places], keys[places] >> 32
         _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
-        anchors = np.array(anchors, bool) & (count[pair] > 1)
+        anchors &= count[pair] > 1
         entities = self.index.topic[rows], self.index.target[rows]
-        marked = self._mark(rows, markup.end_to_end(read), np.array(places, np.int64))
+        marked = self._mark(rows, markup.end_to_end(read), places)
         chosen, context = np.arange(len(rows)), self._max_context
         return batching.pack_pairs(
             marked, chosen, entities, anchors, packer, self._special, context

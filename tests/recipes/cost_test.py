@@ -1,0 +1,118 @@
+"""The FLOPs from which a dry run tells hours are those of the losses, by XLA's own count."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from opql_jax.core.errors import InputError
+from opql_jax.data.batching import MaskedBucket, PairBucket
+from opql_jax.data.sources.cloze import ClozeBatch
+from opql_jax.data.sources.entities import EntityBatch
+from opql_jax.data.sources.relations import RelationBatch
+from opql_jax.data.texts import TextBucket, Texts
+from opql_jax.memory.sharding import shard_memory
+from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.parallel.entity_table import Layout
+from opql_jax.parallel.mesh import make_mesh
+from opql_jax.recipes import cost
+from opql_jax.training.objectives import Cloze, Entities, Relations
+
+ENTITIES, ENTRIES, ROWS, TOKENS, SOME = 3000, 2000, 16, 32, 4
+ENCODER = RelationEncoder(
+    vocab_size=50,
+    hidden_size=128,
+    num_layers=3,
+    num_heads=4,
+    mlp_size=512,
+    max_length=TOKENS,
+    relation_dim=96,
+    entity_dim=64,
+    dropout_rate=0.0,
+)
+
+
+def counted(objective, batch, memory=None) -> float:
+    """FLOPs of loss and gradients, before XLA optimises anything."""
+    loss = functools.partial(objective.loss, ENCODER, Layout(make_mesh(), ENTITIES))
+    params = init_params(ENCODER, ENTITIES, 0)
+    if hasattr(objective, 'model'):
+        params = objective.init(ENCODER, params)
+    step = jax.value_and_grad(lambda params: loss(params, batch, memory, None)[0])
+    return jax.jit(step).lower(params).cost_analysis()['flops']
+
+
+def filled(value, *shape, dtype=np.int32):
+    return np.full((ROWS, *shape), value, dtype)
+
+
+def test_entities():
+    bucket = MaskedBucket(tokens=filled(9, TOKENS), position=filled(3), entity=filled(1))
+    assert cost.Batch(ROWS, TOKENS, 3, products=1).flops(ENCODER, ENTITIES, 0) == pytest.approx(
+        counted(Entities(rows=ROWS), EntityBatch((bucket,))), rel=0.1
+    )
+
+
+def test_relations():
+    bucket = PairBucket(
+        tokens=filled(9, TOKENS),
+        r1=filled(3),
+        r2=filled(9),
+        topic=np.arange(ROWS, dtype=np.int32) // 2,
+        target=filled(1),
+        anchor=filled(True, dtype=bool),
+        context_positions=filled(5, SOME),
+        context_entities=filled(2, SOME),
+    )
+    assert cost.Batch(ROWS, TOKENS, 2 + SOME, products=SOME).flops(
+        ENCODER, ENTITIES, 0
+    ) == pytest.approx(counted(Relations(rows=ROWS), RelationBatch((bucket,))), rel=0.1)
+
+
+@pytest.mark.parametrize('has_memory', [True, False])
+def test_the_language_model(has_memory):
+    texts = Texts(
+        tokens=filled(9, TOKENS),
+        start=filled(3, SOME),
+        r1=filled(4, SOME),
+        r2=filled(9),
+        used=filled(True, SOME, dtype=bool),
+        gold=filled(-1, SOME, 4),
+        passage=filled(0),
+    )
+    bucket = TextBucket(
+        texts,
+        topic=filled(1, SOME),
+        absent=filled(False, SOME, dtype=bool),
+        label=filled(2),
+        answers=filled(2, 1),
+        left_out=filled(0),
+    )
+    rng = np.random.default_rng(0)
+    topic, target = rng.integers(0, ENTITIES, (2, ENTRIES)).astype(np.int32)
+    memory = shard_memory(
+        np.sort(topic),
+        target,
+        jnp.ones((ENTRIES, ENCODER.relation_dim)),
+        make_mesh(),
+        mode='approx',
+        passages=filled(-1, 1)[:1].repeat(ENTRIES, axis=0),
+    )
+    given = {'memory_dir': 'memory', 'mode': 'approx'} if has_memory else {}
+    objective = Cloze(
+        rows=ROWS, topics=SOME, entity_layer=1, mixing='embeddings', score_gold=False, **given
+    )
+    batch = cost.of_language_model(ROWS, TOKENS, SOME)
+    found = counted(objective, ClozeBatch((bucket,)), memory if has_memory else None)
+    told = batch.flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
+    assert told == pytest.approx(found, rel=0.1)
+
+
+def test_a_price_replaces_that_of_the_list_and_unknown_machines_are_told():
+    assert cost.with_prices(['v5e-16=0.5'])['v5e-16'].dollars == 0.5
+    assert cost.with_prices([]) == cost.MACHINES
+    for wrong in ('v5e-16', 'v5e-16=cheap', 'v9=1', 'v5e-16=-1', 'v5e-16=nan'):
+        with pytest.raises(InputError, match='give dollars of a device-hour of one of v5e-16'):
+            cost.with_prices([wrong])
