@@ -172,10 +172,9 @@ def constraints_of(row, facts):
     """What each of two topics alone leads to."""
     sources, target = row['type'].split('_to_')
     ends = lambda step: question_type((step,)).split('_to_')
-    of_type = [([*sources.split('_and_')], target)]
-    (steps,) = [
-        s for s in CONJUNCTIONS if ([ends(step)[0] for step in s], ends(s[0])[1]) in of_type
-    ]
+    wanted = sources.split('_and_'), target
+    kinds = lambda steps: ([ends(step)[0] for step in steps], ends(steps[0])[1])
+    (steps,) = [steps for steps in CONJUNCTIONS if kinds(steps) == wanted]
     # A wording may name the topics in either order; only one order fits the kinds or, of two
     # people, the roles.
     bare = lambda wording: wording.replace('{x}', '').replace('{y}', '')
