@@ -68,7 +68,7 @@ def with_mentions(*spans, **changes):
         ({**GOOD, 'text': 'Ada\0 met Bob'}, 'text: code point 3 is NUL'),
         ({**GOOD, 'id': 1.5}, 'id: expected a string that is not blank, found 1.5'),
         ({**GOOD, 'title': ['x'] * 1000},
-            "title: expected a string that is not blank, found ['x', 'x', 'x', 'x', 'x', 'x', ...]"),
+            "title: expected a string that is not blank, found ['x', 'x', 'x', 'x', "),
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half a surrogate pair'),
         ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         ({**GOOD, 'mentions': [{'start': 0, 'entity': 'Q1'}]}, 'mentions[0]: end: missing'),
