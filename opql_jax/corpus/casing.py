@@ -114,12 +114,10 @@ def load_dictionary(models: Sequence[str]) -> Dictionary:
     return Dictionary(frozenset(), frozenset())
 
 
-# Of each text the `[start, end)` of persons and places, and whether it is a person.
-Recogniser = Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]]
-
-
 def cased(
-    texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise: Recogniser
+    texts: Sequence[str],
+    dictionary: Callable[[], Dictionary],
+    recognise: Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]],
 ) -> list[str]:
     """Texts in which sentences in capitals, and texts without any, are written as prose is.
 
@@ -128,7 +126,8 @@ def cased(
     Args:
         texts: of all documents, which tell each other's names.
         dictionary: gives the words that are no names; called where there is such a sentence.
-        recognise: is given such sentences with capitals at all words but function words.
+        recognise: is given such sentences with capitals at all words but function words; gives of
+            each the `[start, end)` of persons and places, and whether it is a person.
     """
     parts = [_in_one_case(text) for text in texts]
     if not any(parts):

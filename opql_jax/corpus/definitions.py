@@ -93,21 +93,14 @@ def subject(text: str) -> str | None:
         return None
     quoted = any(mark in found['before'] for mark in '"“`')
     # "Born in Oslo, Ada was a singer": the subject follows the comma.
-    participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(
-        others[:1]
-    )
-    if (
-        (found['aside'] or ',' in found['name'])
-        and not quoted
-        and (first.lower() in _NO_NAMES or participle)
-    ):
+    is_behind = bool(others) and others[0] in _BEHIND_PARTICIPLES
+    is_participle = is_behind and _PARTICIPLE.fullmatch(first.lower())
+    begins_phrase = first.lower() in _NO_NAMES
+    has_comma = found['aside'] or ',' in found['name']
+    if has_comma and not quoted and (begins_phrase or is_participle):
         return None
     is_title = bool(others) and all(word[0].isupper() or word in _SMALL for word in others)
-    if (
-        first.lower() in _NO_NAMES
-        and not (quoted or is_title)
-        or not _OF_CLAUSES.isdisjoint(others)
-    ):
+    if (begins_phrase and not (quoted or is_title)) or not _OF_CLAUSES.isdisjoint(others):
         return None
     return found['name'].strip()
 

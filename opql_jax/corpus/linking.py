@@ -20,11 +20,12 @@ from opql_jax.corpus.extension import BaseCorpus
 BATCH_DOCUMENTS = 1024
 
 # Documents with their mentions by entity id.
-_MENTIONS, _TEXT = pa.list_(tables.MENTION), pa.string()
 LINKED = pa.schema(
-    [('id', _TEXT), ('title', _TEXT), ('title_entity', pa.int32()), ('text', _TEXT)]
-    + [('mentions', _MENTIONS)]
-)
+    [
+        ('id', pa.string()), ('title', pa.string()), ('title_entity', pa.int32()),
+        ('text', pa.string()), ('mentions', pa.list_(tables.MENTION)),
+    ]
+)  # fmt: skip
 
 # Texts with an entity, at least, for it to be dropped for its share: that is then known to a tenth,
 # while of three short texts two may well be about one person.
@@ -211,14 +212,9 @@ def _linked_batch(
                 field = f'mentions[{i}].entity'
                 spans.append((start, end, _key_id(vocab, document, field, mention.entity)))
             mentions.append(spans)
-    arrays = [
-        pa.array([d.id for d in documents], pa.string()),
-        pa.array([d.title for d in documents], pa.string()),
-        pa.array([_title_id(vocab, d) for d in documents], pa.int32()),
-        pa.array([d.text for d in documents], pa.string()),
-        tables.mention_array(mentions),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=LINKED)
+    rows = ((d.id, d.title, _title_id(vocab, d), d.text) for d in documents)
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows), LINKED)]
+    return pa.RecordBatch.from_arrays([*arrays, tables.mention_array(mentions)], schema=LINKED)
 
 
 def _title_id(vocab: EntityVocab, document: Document) -> int:

@@ -121,20 +121,16 @@ def pronouns(
         if is_name or pronoun['behind'] in _BEHIND_OBJECT:
             continue
         turn = bisect.bisect_right(begins, start) - 1
-        speaker = (
-            entity_at.get(said[turn].name_start) if turn >= 0 and start < said[turn].end else None
-        )
+        is_said = turn >= 0 and start < said[turn].end
+        speaker = entity_at.get(said[turn].name_start) if is_said else None
         he = pronoun['he'] is not None
         places.append(_Pronoun(start, end, he, sentence_number(start), speaker))
-    persons = [
-        _Person(
-            mention.entity,
-            mention.start,
-            number := sentence_number(mention.start),
-            mention.start == starts[number - 1] and _IS.match(text, mention.end) is not None,
-        )
-        for mention in named
-    ]
+    persons = []
+    for mention in named:
+        number = sentence_number(mention.start)
+        is_first = mention.start == starts[number - 1]
+        is_topic = is_first and _IS.match(text, mention.end) is not None
+        persons.append(_Person(mention.entity, mention.start, number, is_topic))
     _meant(places, persons, is_he)  # tells genders, of which the text before them has a use, too
     return _meant(places, persons, is_he)
 

@@ -185,9 +185,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         if (bracket := text.find(' (', start, end)) > start:
             end = bracket
         # "The Time Machine", but not "The film" or "the Time Machine".
-        if (article := _ARTICLE.match(text, start, end)) and (
-            text[start].islower() or begins_sentence(text, start)
-        ):
+        is_common = text[start].islower() or begins_sentence(text, start)
+        if is_common and (article := _ARTICLE.match(text, start, end)):
             start = article.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
@@ -298,11 +297,8 @@ def with_units(text: str, spans: Sequence[Span]) -> list[Span]:
     """Numbers with the unit of measurement that stands behind them, which are quantities."""
     found = []
     for span in spans:
-        if (
-            span.kind in VALUES
-            and _NUMBER.fullmatch(text, span.start, span.end)
-            and (unit := _UNIT.match(text, span.end))
-        ):
+        is_number = span.kind in VALUES and _NUMBER.fullmatch(text, span.start, span.end)
+        if is_number and (unit := _UNIT.match(text, span.end)):
             span = Span(span.start, unit.end(), 'quantity')
         found.append(span)
     return _disjoint(found)
@@ -433,9 +429,8 @@ def wholes(text: str, spans: Sequence[Span]) -> list[Span]:
         ):
             span = Span(before.start, span.end, before.kind)
             found.pop()
-        if span.kind in ('person', 'organisation', UNKNOWN_KIND) and (
-            partners := _AND_PARTNERS.match(text, span.end)
-        ):
+        may_be_firm = span.kind in ('person', 'organisation', UNKNOWN_KIND)
+        if may_be_firm and (partners := _AND_PARTNERS.match(text, span.end)):
             span = Span(span.start, partners.end(), 'organisation')
         found.append(span)
     return found

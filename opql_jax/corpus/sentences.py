@@ -46,11 +46,8 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
         start = gap.end()
         if start >= len(text) or start <= first:
             continue
-        if (
-            gap['stop']
-            and '\n' not in gap[0]
-            and not _ends_sentence(text, gap['stop'], gap.start(), start, in_lower_case)
-        ):
+        may_go_on = gap['stop'] and '\n' not in gap[0]
+        if may_go_on and not _ends_sentence(text, gap, in_lower_case):
             continue
         while position < len(mentions) and mentions[position][1] <= start:
             position += 1
@@ -60,11 +57,12 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
     return starts
 
 
-def _ends_sentence(text: str, stop: str, stop_at: int, start: int, in_lower_case: bool) -> bool:
+def _ends_sentence(text: str, gap: re.Match[str], in_lower_case: bool) -> bool:
+    stop_at, start = gap.span()
     following = text[start : start + 40].lstrip(_OPENING)
     if not following or (following[0].islower() and not in_lower_case):
         return False
-    if stop != '.':
+    if gap['stop'] != '.':
         return True
     word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]  # type: ignore[index]  # it matches any text
     if in_lower_case:

@@ -45,3 +45,9 @@ def overlap(places: Sequence[Place], start: int, end: int) -> bool:
     """Whether some disjoint places, by start, have one that overlaps `[start, end)`."""
     i = bisect.bisect_right(places, start, key=_end)
     return i < len(places) and places[i].start < end
+
+
+def whole_words(name: str) -> str:
+    """A pattern for a name where it stands as whole words: 'He' is not in 'Herbert'."""
+    before, after = (r'\b' if c.isalnum() else '' for c in (name[0], name[-1]))
+    return before + re.escape(name) + after

@@ -101,10 +101,8 @@ def turns(text: str, title: str = '') -> list[Turn]:
         elif mail := _FROM.match(text, begin, end):
             by_depth[depth] = mail.span('name')
             wrote = None
-        elif (
+        elif line.rstrip().endswith(':') and (
             attribution := _WROTE.search(text, max(begin, end - 300), end)
-            if line.rstrip().endswith(':')
-            else None
         ):
             wrote, wrote_depth = attribution.span('name'), depth
         elif line.strip() and not _HEADER.match(text, begin, end):

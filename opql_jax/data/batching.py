@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import MarkedPairs, MaskedMentions
 from opql_jax.data.tokenizer import SpecialIds
 
 # Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
@@ -146,52 +145,6 @@ class Packer:
         for length, capacity in self.capacities.items():
             inside = [i for i, bucket in enumerate(self.assigned) if bucket == length]
             yield length, capacity, inside
-
-
-def pack_pairs(
-    marked: MarkedPairs,
-    chosen: np.ndarray,
-    entities: tuple[np.ndarray, np.ndarray],
-    anchors: Sequence[bool] | np.ndarray,
-    packer: Packer,
-    special: SpecialIds,
-    max_context: int,
-) -> tuple[PairBucket, ...]:
-    """The buckets of a batch of marked pairs.
-
-    Args:
-        marked: many pairs, of which `packer` accepted `chosen` [n], in this order.
-        chosen, entities, anchors: [n]; `entities` are topics and targets, `anchors` those that
-            count for L_rel.
-        packer, special: the assignment of rows to buckets, and marker ids.
-        max_context: C, context mentions of a row.
-    """
-    anchors = np.asarray(anchors, bool)
-
-    def pack(length, n, members):
-        members = np.array(members, np.int64)
-        tokens, r1, r2 = marked.batch(chosen[members], n, length)
-        tokens[len(members) :, :2] = special.cls, special.sep
-        topic, target = (filled(column[members], n, -1) for column in entities)
-        anchor = filled(anchors[members], n, False)
-        context = marked.context(chosen[members], n, max_context)
-        return PairBucket(tokens, r1, r2, topic, target, anchor, *context)
-
-    return tuple(pack(*bucket) for bucket in packer.buckets())
-
-
-def pack_masked(
-    masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds
-) -> tuple[MaskedBucket, ...]:
-    """The buckets of passages with one hidden mention each; `packer` accepted the `chosen`."""
-
-    def pack(length, n, members):
-        members = chosen[np.array(members, np.int64)]
-        tokens, position = masked.batch(members, n, length)
-        tokens[len(members) :, :2] = special.cls, special.sep
-        return MaskedBucket(tokens, position, filled(masked.entity[members], n, -1))
-
-    return tuple(pack(*bucket) for bucket in packer.buckets())
 
 
 def filled(values: np.ndarray, count: int, fill) -> np.ndarray:

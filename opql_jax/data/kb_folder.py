@@ -73,11 +73,6 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
 FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
 
 
-def _is_begun(part) -> bool:
-    """Whether a folder is a part of a knowledge base that is being made, or was."""
-    return any(path.name in _BEGUN or locks.is_lock(path) for path in part.iterdir())
-
-
 class KBFolder:
     """The folder of a knowledge base, on disk or in a bucket; it need not exist yet."""
 
@@ -141,7 +136,8 @@ class KBFolder:
             parts = [p for p in self.path.iterdir() if p.is_dir() and not os.path.islink(p)]
             if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
-            if not any(map(_is_begun, parts)):
+            inside = (path for part in parts for path in part.iterdir())
+            if not any(path.name in _BEGUN or locks.is_lock(path) for path in inside):
                 raise InputError(
                     f'{self.path} holds no knowledge base: give the folder of '
                     'one, or make one, of text that is there: opql index '
@@ -151,9 +147,9 @@ class KBFolder:
                 f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}'
             )
         stated = read_manifest(self.path, FORMAT)
-        parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
-        optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}
-        parts |= {name: value for name, value in optional.items() if value is not None}
+        optional = ('retrieval', 'question_map')
+        parts = {name: getattr(stated, name) for name in ('text', 'model', 'memory', *optional)}
+        parts = {n: v for n, v in parts.items() if v is not None or n not in optional}
         if stated.retrieval is not None and stated.memory is None:
             raise InputError(
                 f'{self.manifest}: memory: null, but a text with an index has one: {_ADVICE}'
@@ -185,20 +181,14 @@ class KBFolder:
         another text was injected since. InputError: the manifest that is there is damaged, or that
         of something else.
         """
-        parts = {
-            'text': self._own_name(text),
-            'model': self._own_name(model),
-            'memory': memory and self._own_name(memory),
-        }
-        parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
+        named = {'text': text, 'model': model, 'memory': memory}
+        named |= {'retrieval': retrieval} if retrieval else {}
+        parts = {name: value and self._own_name(value) for name, value in named.items()}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
             learnt = (before or {}).get('question_map')
-            if (
-                learnt
-                and before == parts | {'question_map': learnt}
-                and (self.path / learnt).is_dir()
-            ):
+            with_map = parts | {'question_map': learnt}
+            if learnt and before == with_map and (self.path / learnt).is_dir():
                 parts = before
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)

@@ -22,6 +22,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
+from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
 from opql_jax.datasets import load_toml
@@ -96,11 +97,8 @@ def occurrences(
 ) -> list[tuple[int, int, int]]:
     """Where answers stand in passages as whole words, in any case; `among` names the passages."""
     found = set()
-    for answer in filter(str.strip, answers):
-        before, after = (
-            r'\b' if c.isalnum() else '' for c in (answer.strip()[0], answer.strip()[-1])
-        )
-        pattern = re.compile(before + re.escape(answer.strip()) + after, re.IGNORECASE)
+    for answer in filter(None, map(str.strip, answers)):
+        pattern = re.compile(whole_words(answer), re.IGNORECASE)
         for passage in range(len(passages)) if among is None else among:
             found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
     return sorted(found)

@@ -70,11 +70,9 @@ class SlotFilling:
                 counts[key].update(spellings)
         by_use = lambda key: sorted(counts[key], key=lambda s: (-counts[key][s], s))
         aliases = [[s for s in by_use(key) if s != name] for key, name in names.items()]
-        supported, apart = (
-            sum(len(d.facts) for d in documents),
-            sum(len(d.apart) for d in documents),
-        )
-        _log.info(f'{supported:,} of {supported + apart:,} labels are supported by a sentence')
+        supported = sum(len(d.facts) for d in documents)
+        total = supported + sum(len(d.apart) for d in documents)
+        _log.info(f'{supported:,} of {total:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, link_titles([document.document for document in documents], vocab)
 

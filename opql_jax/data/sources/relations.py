@@ -110,12 +110,22 @@ class PairPacker:
         rows = np.array(packed, np.int64)
         _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
         anchors = np.array(anchors, bool) & (count[pair] > 1)
-        entities = self.index.topic[rows], self.index.target[rows]
         marked = self._mark(rows, markup.end_to_end(read), np.array(places, np.int64))
-        chosen, context = np.arange(len(rows)), self._max_context
-        return batching.pack_pairs(
-            marked, chosen, entities, anchors, packer, self._special, context
-        )
+
+        def bucket(length, n, members):
+            members = np.array(members, np.int64)
+            tokens, r1, r2 = marked.batch(members, n, length)
+            tokens[len(members) :, :2] = self._special.cls, self._special.sep
+            column = lambda values, fill: batching.filled(values[members], n, fill)
+            topic, target = (
+                column(ends[rows], -1) for ends in (self.index.topic, self.index.target)
+            )
+            context = marked.context(members, n, self._max_context)
+            return batching.PairBucket(
+                tokens, r1, r2, topic, target, column(anchors, False), *context
+            )
+
+        return tuple(bucket(*each) for each in packer.buckets())
 
 
 @dataclasses.dataclass(frozen=True)

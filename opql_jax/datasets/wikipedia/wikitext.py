@@ -299,14 +299,13 @@ class Converter:
 class LimitedConverter:
     """Converts pages within limits; a context manager.
 
-    Open marks make the tokenizer take quadratic time, and no signal reaches it, so long pages are
-    converted in a process of its own.
+    Unclosed markup makes the tokenizer take quadratic time, and no signal reaches it, so long pages
+    are converted in another process.
     """
 
     def __init__(self):
         """Raises InputError where mwparserfromhell is not installed."""
-        self._converters = _Converters()
-        self._converters(Site())
+        Converter(Site())
         self._process = LimitedProcess(_MEMORY)
 
     def __enter__(self) -> LimitedConverter:
@@ -318,29 +317,14 @@ class LimitedConverter:
     def convert(self, site: Site, source: str) -> Wikitext:
         """The plain text of a page; InputError if the parser fails or exceeds a limit."""
         if len(source) <= _SHORT:
-            return self._converters(site).convert(source)
+            return _convert((site, source))
         seconds = _SECONDS + _SECONDS_PER_CHARACTER * len(source)
         return self._process.call(_convert, (site, source), seconds)
 
 
-class _Converters:
-    """The converter of a site, kept until another one is asked for."""
-
-    def __init__(self):
-        self._site, self._converter = None, None
-
-    def __call__(self, site: Site) -> Converter:
-        if self._converter is None or site != self._site:
-            self._site, self._converter = site, Converter(site)
-        return self._converter
-
-
-_converters = _Converters()  # in the process of a LimitedConverter
-
-
 def _convert(page: tuple[Site, str]) -> Wikitext:
     site, source = page
-    return _converters(site).convert(source)
+    return Converter(site).convert(source)
 
 
 def _literal(text: str) -> str:
