@@ -22,9 +22,9 @@ from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# Words of a sentence in capitals, at least; one is enough where so much of a text is in capitals.
+# Fewest words of a sentence in capitals; one is enough where this share of the text is in capitals.
 _WORDS, _OF_TEXT = 4, 0.8
-# Words of a text, at least, that is told to be in one case.
+# Fewest words of a text to say that it is in one case.
 _TOLD = 8
 _FUNCTION_WORDS = frozenset(
     'a about above after again against all also although am among an and another any '
@@ -215,7 +215,7 @@ def _is_in_capitals(sentence: str, least: int) -> bool:
 
 
 def _names(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]) -> frozenset[str]:
-    """Words that stand with a capital inside sentences more often than in lower case."""
+    """Words that have a capital inside sentences more often than not."""
     capital: collections.Counter[str] = collections.Counter()
     for text, of_text in zip(texts, parts):
         at = 0
@@ -244,7 +244,7 @@ def _sentence(
     names: frozenset[str],
     recognised: Sequence[tuple[int, int, bool]],
 ) -> str:
-    """One sentence in capitals, or without any, as prose."""
+    """Writes a sentence in capitals, or without any, as prose."""
     in_capitals = sentence.isupper()
     matches = list(_WORD.finditer(sentence))
     lower = [POSSESSIVE.sub('', match[0].lower()) for match in matches]

@@ -14,7 +14,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import check_object, check_string, errors_at, short_repr
 from opql_jax.corpus.rejected import convert_lines
 
-# Characters of a mention; more are a wrong span, and would not fit in a passage.
+# Longest mention; a longer one is a wrong span, and would not fit in a passage.
 MAX_MENTION = 1000
 
 

@@ -46,11 +46,11 @@ _LABEL = re.compile(
 )
 _LABEL_WORDS = 4
 _LONGEST_STATEMENT = 120
-# Widths of filled lines: at least, enough without other evidence, and at most.
+# Widths of filled lines: least, sufficient without other evidence, and greatest.
 _NARROW, _WIDE, _WIDEST = 40, 55, 160
-# The least share of filled line breaks before lower case; in prose it is some 0.8.
+# Least share of line breaks before lower case in a filled paragraph; prose has about 0.8.
 _LOWER = 0.3
-# What no line but one of a filled paragraph ends with.
+# Ends only lines inside filled paragraphs.
 _GOES_ON = re.compile(
     r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were'
     r'|which|who|with)|,)$'

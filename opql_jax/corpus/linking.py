@@ -27,11 +27,10 @@ LINKED = pa.schema(
     ]
 )  # fmt: skip
 
-# Texts with an entity, at least, for it to be dropped for its share: that is then known to a tenth,
-# while of three short texts two may well be about one person.
+# An entity in fewer texts is not dropped for its share: of three short texts two may well be about
+# one person.
 DROP_FROM = 100
-# Characters searched at a time: each of the names that begin alike is found, and only the longest
-# kept.
+# Characters searched at a time, which bounds the matches of names that begin alike.
 _WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id

@@ -42,19 +42,19 @@ _LETTERS = str.maketrans(
 )
 # Kinds whose names are shortened to one word; Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
-# Persons of one first or last name, at least, by which it says nothing alone.
+# A first or last name of this many persons is ambiguous by itself.
 _PERSONS_OF_A_NAME = 3
-# Spans looked at before "born" and behind it; and persons of one name, at most.
+# Spans considered before and after "born", and maximum number of persons of one name.
 _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
-# Words that the long form of an organisation may have besides its short one.
+# Legal forms, which the short names of organisations lack.
 _FORMS = frozenset(
     'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
 )
 # The first characters of a text, in which it names what it is about.
 _BEGINNING = 5
-# Characters around a mention in which the word in brackets of a title is looked for.
+# Characters around a mention in which to look for the word in brackets of a title.
 _CONTEXT = 200
-# Longest name that is folded once for all mentions; whole texts are folded, too.
+# Longest name whose folded form is cached; whole texts are folded, too.
 _NAME = 100
 
 
@@ -116,7 +116,7 @@ def resolve(
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
             if span.kind == CONCEPT:
-                # Which no name has for its key, as `fold` leaves no brackets.
+                # A key that no name has, as `fold` removes brackets.
                 key = f'{name_of(surface)} ({CONCEPT})'
             else:
                 key = surface if span.kind in VALUES else shared.entity(keys, span, surface)
@@ -139,7 +139,7 @@ def resolve(
         key: TITLE_KIND if is_heading(key) else _most_frequent(counts)
         for key, counts in kinds.items()
     } | kinds_by_definition
-    # Those of all texts are persons before it is looked at what 'its' means in any.
+    # First for all texts: what is a person decides what 'its' can mean.
     persons = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
     kind_of |= {mention.entity: 'person' for found in persons for mention in found}
     resolved = [
@@ -162,7 +162,7 @@ def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> list[Span]:
-    """Spans, with whole names that have acronyms, and other uses of terms defined in quotes."""
+    """Adds full names of defined acronyms, and uses of terms that are defined in quotes."""
     whole: list[Span] = []
     for term in terms:
         if not term.is_quoted and (not whole or whole[-1].end <= term.start):
@@ -392,7 +392,7 @@ class _SharedNames:
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])
             if name in self._several and span.kind in _SHORTENED:
-                # Which no other name has for its key, as `fold` leaves no brackets.
+                # A key that no other name has, as `fold` removes brackets.
                 return f'{name} ({names.document})'
         key = names.entity(span, name)
         return self._apart.get((key, names.document), key)
@@ -435,7 +435,7 @@ _YEAR = re.compile(r'\b\d{4}\b')
 
 
 def _births(text: str, spans: Sequence[Span]) -> dict[str, set[str]]:
-    """Where and when a text says that persons are born, by the folded name before that."""
+    """Places and years of birth that a text states, by the folded name of the person."""
     found: dict[str, set[str]] = {}
     starts = [span.start for span in spans]
     for match in _BORN.finditer(text):

@@ -101,7 +101,7 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
 
 
 def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, np.ndarray]:
-    """How many passages mention two entities, and how far that is above chance (paper §2.5).
+    """Counts the passages that mention two entities, and compares with chance (paper §2.5).
 
     Args:
         passages: as in `mine_pairs`.

@@ -30,13 +30,13 @@ _PRONOUN = re.compile(
     r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)'
     r'(?! or (?:s?he|his|her)\b)'
 )
-# Words after 'her' that go on after an object, as in "saw her in London".
+# Words that show 'her' before them to be an object, as in "saw her in London".
 _BEHIND_OBJECT = frozenset(
     'a about an and as at because before but by during for from if in into of on or since so '
     'that the then there this to until when where which while who with after again away back '
     'home not off out over up'.split()
 )
-# Words for persons of one gender.
+# Gendered nouns and titles.
 _HE = (
     'Mr|Sir|Lord|Father|Brother|Uncle|[Kk]ing|[Pp]rince|[Dd]uke|[Cc]ount|[Bb]aron|[Ee]mperor'
     '|(?:grand)?(?:father|son)|husband|brother|uncle|nephew|widower|fisherman|businessman'
@@ -72,12 +72,12 @@ _NAMES_OF_WOMEN = frozenset(
 )
 # Behind what a sentence is about.
 _IS = re.compile(r'(?: \([^()\n]{0,200}\))?,? (?:is|was) ')
-# What may be a person where recognition says no more than that it is a name.
+# A name of unknown kind that may be a person.
 _FULL_NAME = re.compile(r'[A-Z][^\W\d_]+ [A-Z][^\W\d_]+')
 _ARTICLE = re.compile(r'\b[Tt]he $')
-# Sentences back in which a person is looked for.
+# How many sentences back to look for a person.
 _SENTENCES = 3
-# Persons of a sentence, at most, among whom one is looked for.
+# Maximum number of persons considered per sentence.
 _PERSONS = 100
 
 
@@ -131,7 +131,7 @@ def pronouns(
         is_first = mention.start == starts[number - 1]
         is_topic = is_first and _IS.match(text, mention.end) is not None
         persons.append(_Person(mention.entity, mention.start, number, is_topic))
-    _meant(places, persons, is_he)  # tells genders, of which the text before them has a use, too
+    _meant(places, persons, is_he)  # finds genders, which help earlier pronouns too
     return _meant(places, persons, is_he)
 
 
@@ -157,7 +157,7 @@ class _Person(NamedTuple):
 def _meant(
     places: Sequence[_Pronoun], named: Sequence[_Person], is_he: dict[str, bool]
 ) -> list[Mention]:
-    """Whom pronouns mean; adds the genders to `is_he` that they tell."""
+    """Resolves pronouns; adds to `is_he` the genders that they reveal."""
     # The persons whom a sentence refers to, in the order of the text, and whether it is about them.
     of_sentence: dict[int, dict[str, bool]] = {}
     last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
@@ -200,7 +200,7 @@ def _meant(
 
 _POSSESSIVE = re.compile(r'\b(?P<its>[Ii]ts|[Tt]heir) [a-z]+\b(?! or )')
 _NO_THINGS = frozenset({'person', 'group', 'concept', 'language'}) | VALUES
-# Characters at the beginning of a sentence, in which it names what it is about.
+# A sentence is about a name that starts within this many characters.
 _SUBJECT = 5
 
 

@@ -33,9 +33,9 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
 RELATION_SEPARATOR = ' > '
-# No question means more; a larger number is a mistake.
+# A larger number is a mistake.
 MAX_HOPS = 100
-# Characters of a question that is asked.
+# Longest question, in characters.
 LONGEST = 2000
 
 

@@ -40,7 +40,7 @@ KINDS = {
     }.items()
     for label in labels.split()
 }
-# Characters that spaCy gets at a time: it takes 1 GB for 100,000, and a seventh longer.
+# Characters given to spaCy at a time: 100,000 take 1 GB, and a seventh longer per character.
 MAX_CHARACTERS = 40_000
 # Runs of marks, such as rules across a page, are cut out: spaCy splits them in quadratic time.
 _MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
@@ -235,7 +235,7 @@ _DATE = re.compile(
     rf'|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE'
     rf'|{_UNITS})\b)?'
 )
-# How long something takes or is ago, and ages, which 'when' does not ask for.
+# Durations and ages, which 'when' does not ask for.
 _DURATION = re.compile(
     rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year'
     r'|decade)s?(?:[ -]old)?',
@@ -309,7 +309,7 @@ _TITLE_WORDS = 8
 
 
 def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
-    """What stands in quotes and begins with a capital is the title of a work."""
+    """Adds quotations that begin with a capital, as titles of works."""
     titles = [
         Span(match.start(1), match.start(1) + len(match[1].rstrip(',.;')), 'work')
         for match in _QUOTED.finditer(text)
@@ -344,7 +344,7 @@ FUNCTION_WORDS = frozenset(
 _SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
     'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()
 )
-# What follows the name of what a sentence is about.
+# Follows the name of the subject of a sentence.
 _ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
 _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
 
@@ -365,7 +365,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 end = start + possessive.start()
             words = text[start:end].split()
             begins = begins_sentence(text, start)
-            # Of the words, as taking them from a list one by one takes the square of their number.
+            # Counted, as removing words from a list one by one takes quadratic time.
             left_out = 0
             while left_out < len(words) and (word := words[left_out]) in FUNCTION_WORDS:
                 if not (begins or word != 'The' or len(words) - left_out < 2):
@@ -393,7 +393,7 @@ def _without_office(text: str, span: Span) -> Span:
 
 
 def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans joined to the unknown run beside them: of "BBC Radio Kent" spaCy may find "BBC"."""
+    """Joins spans to unknown runs beside them: of "BBC Radio Kent" spaCy may find just "BBC"."""
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
@@ -470,7 +470,7 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             within = starting_in(spans, start, end)
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)
-                # Of a name that was found in parts, the last part tells what it is.
+                # If a name was found in parts, the last one has its kind.
                 kind = within[-1].kind if within else UNKNOWN_KIND
                 found.append(Span(start, end, labelled_kind(label, text[start:end], kind)))
     return _disjoint(found, [span for span in spans if span not in gone])
@@ -505,7 +505,7 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
     return [span for span, _ in kept]
 
 
-# What each does to recall and precision: see `benchmarks/recognition.py`.
+# For their effect on recall and precision see `benchmarks/recognition.py`.
 RULES: tuple[Rule, ...] = (
     bordered,
     trim,

@@ -85,6 +85,6 @@ def sentence_numbers(
         counts: [passages] the number of sentences of each passage.
         passage, offset: [n] passages and offsets in their texts, not negative.
     """
-    # One rising sequence, so that one search finds any of them.
+    # One rising sequence, for a single search.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
     return np.searchsorted(keys, (passage.astype(np.int64) << 32) | offset, side='right')

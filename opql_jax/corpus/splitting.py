@@ -21,8 +21,7 @@ from opql_jax.corpus.sentences import sentence_starts
 _log = logging.getLogger(__name__)
 
 _WORD = re.compile(r'\S+')
-# A cut rest so short, in characters, is tried as a whole again; longer ones would cost a count
-# each.
+# A rest of at most this many characters is tried as a whole again; longer ones cost a count each.
 _LONG_REST = 1000
 
 
@@ -57,7 +56,7 @@ def title_length(passage: Mapping) -> int:
 
 
 def text_start(passage: Mapping) -> int:
-    """Where the indexed text of a passage begins: after its title, unless that is all it has."""
+    """Where the text of a passage begins, after its title, unless it has no other text."""
     cut = title_length(passage)
     return cut if cut < len(passage['text']) else 0
 
@@ -221,7 +220,7 @@ def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]
 
 
 def unspaced_borders(text: str, mentions: Sequence[Span]) -> list[int]:
-    """Where a mention begins or ends, inside the text and not beside a space; increasing."""
+    """Borders of mentions inside the text and not beside a space, increasing."""
     borders = {place for start, end, _ in mentions for place in (start, end)}
     return sorted(
         p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace())

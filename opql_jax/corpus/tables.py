@@ -38,7 +38,7 @@ class Settings(SharedSettings):
 
 
 class Counts(msgspec.Struct, forbid_unknown_fields=True):
-    """How much of what there is in a prepared folder."""
+    """The counts of a prepared folder."""
 
     documents: int
     documents_without_mentions: int
@@ -74,7 +74,7 @@ class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=Tr
     extends: list[Extended] = []
 
     def __post_init__(self):
-        # So that a field that is missing or of another type is reported.
+        # Reports missing fields and wrong types.
         msgspec.convert(self.settings, Settings)
 
     @property
@@ -111,7 +111,7 @@ CONTENTS = (
     'passages.array_record', QUESTIONS, 'tokenizer.json', 'rejected.jsonl',
 )  # fmt: skip
 
-# Bytes that a number, or the place of a string, takes at most; and rows that are decoded at a time.
+# Maximum bytes of a number or of the offset of a string, and rows decoded at a time.
 _WIDTH, _ROWS = 8, 1 << 16
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])

@@ -175,5 +175,5 @@ def pad_tokens(
 
 
 def round_up(n: int, multiple: int) -> int:
-    """The least positive multiple that is at least n."""
+    """The smallest positive multiple of `multiple` that is at least n."""
     return max(-(-n // multiple), 1) * multiple

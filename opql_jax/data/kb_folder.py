@@ -44,8 +44,7 @@ from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
-# A name that stays in the folder, is not its manifest's, and fits in JSON (no bytes that are no
-# text).
+# A name of a direct subfolder, other than the manifest's, that is valid Unicode.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
@@ -54,9 +53,9 @@ _TRAIN = (
     'it ends), or name TEXT, MODEL and MEMORY'
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
-# Of which a part has one soon after its lock.
+# One of these files appears in a part soon after its lock.
 _BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
-# The manifest is written within a moment.
+# Seconds to wait for another writer: the manifest is written at once.
 _PATIENCE = 60.0
 
 

@@ -11,7 +11,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class LMInput(NamedTuple):
-    """One input of the language model, with its t topics in the order of the arguments."""
+    """One input of the language model, with t topics."""
 
     tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
     starts: np.ndarray  # [t] int32, position of each topic's first token
@@ -46,7 +46,7 @@ class ClozeTexts:
         owner, _ = ragged(sizes[:, 1])
         at, asked = self._mentions + target, (self._mentions + target)[owner]
         same, visible = entities == entities[asked], ends > starts
-        # The outermost name of the entity that holds the target: the rest of it would tell.
+        # Hide the outermost name of the entity around the target: the rest would give it away.
         overlaps = np.maximum(starts, starts[asked]) < np.minimum(ends, ends[asked])
         holds_empty = (
             (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
@@ -55,7 +55,7 @@ class ClozeTexts:
         rows, first = np.unique(owner[held], return_index=True)
         at[rows] = held[first]
         self._answer = at
-        # What lies in a hidden mention is hidden with it.
+        # Mentions inside a hidden one are hidden with it.
         self._hidden = np.flatnonzero(_outermost(same & visible, starts, ends, owner))
         border = np.zeros(len(passages.tokens) + 1, np.int64)
         begin = self._begin[owner]

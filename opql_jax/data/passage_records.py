@@ -20,7 +20,7 @@ from opql_jax.data.markup import JoinedPassages, TokenisedPassage, ragged, token
 
 FILE_NAME = 'passages.array_record'
 RECORDS = pa.schema([('record', pa.binary())])
-# Passages read at once when all are.
+# Passages read at a time when all are read.
 SCAN = 1 << 16
 
 
@@ -86,7 +86,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
     count = 0
     with files.atomic_path(path) as partial:
         try:
-            # One record a group, so that reading a passage decodes nothing else.
+            # One record per group, so that reading one passage decodes no other.
             writer = array_record_module.ArrayRecordWriter(
                 os.fspath(partial), 'group_size:1,uncompressed'
             )
@@ -97,7 +97,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
             finally:
                 writer.close()
         except RuntimeError as error:  # of the writer, on a full disk
-            # It has no number of the system's error, only the words for it.
+            # The error carries no errno, only its message.
             number = errno.ENOSPC if os.strerror(errno.ENOSPC) in str(error) else errno.EIO
             raise OSError(number, f'cannot be written ({error})', os.fspath(path)) from error
     return count

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
-# To be raised when the same text makes other passages or records.
+# To be raised when the same text yields different passages or records.
 PARTS_VERSION = 2
 
 
@@ -226,7 +226,7 @@ def _prepare(
 
 
 def _identify(tokenizer: Tokenizer | str | None) -> str | None:
-    """What the settings state of a tokenizer: its content, wherever its file lies."""
+    """A tokenizer as the settings state it: by its content, wherever its file is."""
     if tokenizer is None or isinstance(tokenizer, str):
         return tokenizer
     return f'sha256:{hashlib.sha256(tokenizer.to_str().encode()).hexdigest()}'
@@ -255,7 +255,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 
     Its plan tells these from a user's files; InputError if the folder holds any other.
     """
-    # Where nothing may be written this says so; taking its lock does not.
+    # Fails with a clear error where nothing may be written; taking the lock does not.
     directory.mkdir(exist_ok=True)
     if is_folder_of(directory, tables.PLAN):
         listed = read_manifest(directory, tables.PLAN).listed()

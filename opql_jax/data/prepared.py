@@ -127,7 +127,7 @@ class Prepared:
         return text
 
     def document_offset(self, passage: int, place: int = 0) -> int | None:
-        """Where a character of a passage stands in its document; None without documents."""
+        """The offset in its document of a character of a passage; None without documents."""
         if self._passage_starts is None:
             return None
         start, cut = self._passage_starts[passage].tolist()

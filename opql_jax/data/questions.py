@@ -21,7 +21,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 _log = logging.getLogger(__name__)
 
-# The most answers of a question that a batch holds.
+# Maximum number of answers per question in a batch.
 MAX_ANSWERS = 256
 
 

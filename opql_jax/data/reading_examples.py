@@ -30,9 +30,9 @@ from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 YES, NO = 'yes', 'no'
-# Whether a passage helps: it does, it does not, nobody knows.
+# Whether a passage helps to answer.
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
-# Passages of an example whose documents are known, and of one whose answers alone are.
+# Passages per example where the documents are known, and where only answers are.
 _SEARCHED, _FOUND = 5, 3
 _DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
@@ -113,7 +113,7 @@ def from_sentence_questions(
     """At most `most` examples of questions about single sentences, as of QAMR.
 
     JSON Lines `{source, sentence, question, answers}`; a source is a document, a colon and a place.
-    A passage is the sentence with those around it; a quarter of the questions meet others only.
+    A passage is the sentence with its neighbours; a quarter of the questions get none that answers.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -130,7 +130,7 @@ def from_sentence_questions(
         at = document.index(sentence)
         begin, end = max(0, at - int(rng.integers(3))), at + 1 + int(rng.integers(3))
         around = ' '.join(document[begin:end])
-        # Of other documents, as another passage of the same may answer by accident.
+        # From other documents: another passage of this one might answer by accident.
         others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
         others = [text for text in others if sentence not in text][: int(rng.integers(3))]
         found = 'qamr', question, around, answers, others
@@ -250,9 +250,9 @@ def from_documents(
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
-    # Of each document the tails of a head and a relation.
+    # For each document, the tails by head and relation.
     stated: list[dict[tuple[str, str], set[str]]] = []
-    # Of the heads of a kind, as often as they have them.
+    # Relations by kind of head, repeated as often as they occur.
     relations: dict[str, list[str]] = collections.defaultdict(list)
     for each in documents:
         tails: dict[tuple[str, str], set[str]] = collections.defaultdict(set)

@@ -20,11 +20,11 @@ from opql_jax.datasets.wikipedia.reader import Wikipedia
 
 _log = logging.getLogger(__name__)
 
-# Rows of a Parquet file that are in memory at a time beside the documents made of them.
+# Rows of a Parquet file held in memory at a time.
 BATCH_ROWS = 256
-# Bytes that a row counts for beside its text, see `Expansion`.
+# Bytes counted per row on top of its text, see `Expansion`.
 _ROW_BYTES = 64
-# Pages that list what a name may mean are no articles.
+# Disambiguation pages are not articles.
 _SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
 
 T = TypeVar('T')
@@ -71,7 +71,7 @@ def _rows(path: pathlib.Path) -> Records:
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
         _check_stated_size(path, metadata, columns)
-        # Of a text that many rows share a batch has one copy.
+        # Rows that share a text share one copy of it.
         shared = [name for name in columns if name in leaves]
         with pq.ParquetFile(path, read_dictionary=shared) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=columns):

@@ -1,4 +1,4 @@
-"""Which entity a Freebase or Wikidata data set means, and where a question names it.
+"""Resolves entities of Freebase and Wikidata data sets, and finds them in questions.
 
 Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs
 and Wikidata QIDs.

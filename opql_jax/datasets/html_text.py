@@ -15,7 +15,7 @@ _BLOCKS = frozenset(
     'main nav ol p pre section summary table td th tr ul'.split()
 )
 
-# How markup begins and ends. No pattern looks at a character more than a few times.
+# Beginnings and ends of markup. All patterns take linear time.
 _OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
 _TAG_END = re.compile(
     r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>"""

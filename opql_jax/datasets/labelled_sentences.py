@@ -113,7 +113,7 @@ def _fewrel(path) -> Iterator[tuple]:
 
 
 def _span(mention, tokens, ends) -> tuple[int, int]:
-    """Characters of the first of the index lists of a FewRel head or tail."""
+    """The characters of a FewRel head or tail, by the first of its index lists."""
     indices = mention[2][0]
     first, last = min(indices), max(indices)
     if not 0 <= first <= last < len(tokens):

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 
-# Lines of a column, at least; columns, at most; a line's mean length; share that goes on in lower
-# case.
+# Prose in columns: fewest lines of a column, most columns, least mean length of a line, and least
+# share of lines that begin in lower case.
 _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
 

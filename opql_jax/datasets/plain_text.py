@@ -55,21 +55,20 @@ from opql_jax.datasets.readers import Reader
 
 _log = logging.getLogger(__name__)
 
-# Of files that are a document each.
+# Files that are one document each.
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
-# Of a document: its names are found in one go, and answers cite it as a whole.
+# Longest document: its names are found in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
-# Files or documents, at most, that a message names.
+# Maximum number of files or documents named in a message.
 MOST_TOLD = 30
-# Documents whose names are recognised at a time.
+# Documents per batch of recognition.
 BATCH_DOCUMENTS = 256
-# Of `corpus`: those that say which names are recognised.
+# The modules of `corpus` that decide which names are recognised.
 _MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
-# Words of a text that is judged, and the least share of its language's frequent ones (in prose .3
-# to .5).
+# Fewest words to tell a language by, and the least share of its frequent ones (prose has .3 to .5).
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
-# Characters of a text by which it is judged.
+# Characters of a text that are looked at to tell its language.
 JUDGED_CHARACTERS = 100_000
 _ENGLISH = frozenset(
     'the of and to in a is was that for as with on by it he his from at be '
@@ -86,7 +85,7 @@ _OTHER = frozenset(
     ' nie się na jest w z że do'.split()  # Polish
 )
 _WORD = re.compile(r'\w+')
-# What stands before a text in lines of its own, and the title in it.
+# Front matter, and the title that it states.
 _FRONT_MATTER = re.compile(
     r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
 )
@@ -95,7 +94,7 @@ _STATED_TITLE = re.compile(
 )
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
-# So many files with the same first line may have it for another reason than that they are about it.
+# A first line of this many files may be boilerplate, such as a copyright notice.
 _REPEATED = 3
 
 
@@ -148,7 +147,7 @@ class PlainText(Reader):
 
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
-        """Of each source the folder its labels begin in, and its files; listing is slow."""
+        """Each source's files, and the folder that their labels are relative to."""
         found = {}
         for source in self.on_disk:
             path = pathlib.Path(source)
@@ -444,7 +443,7 @@ def _of_file(
         try:
             text = read_text(path)
         except InputError as error:
-            # Where it stands is told by its label.
+            # The message names the file by its label.
             raise InputError(str(error).removeprefix(f'{path}: ')) from error
         if suffix in ('.html', '.htm'):
             title, text = read_html(text)

@@ -1,4 +1,4 @@
-"""Sentences of public corpora that state relations, under one set of names of relations.
+"""Sentences of public corpora that state relations, whose names are made uniform.
 
 - JSON Lines of `{text, sub_text, obj_text, rel}`, and FewRel: see `labelled_sentences`. A line may
   have `rel_label`, a name of its relation.
@@ -51,7 +51,7 @@ def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
 
 
 def name_of(relation: str, known: Mapping[str, str]) -> str:
-    """What a relation is called here: by its id in `known`, or by its name in the corpus."""
+    """The uniform name of a relation: that of its id in `known`, or else the corpus's own."""
     return known.get(relation, relation).replace('_', ' ').strip().casefold()
 
 
@@ -96,7 +96,7 @@ def _document_of_trex(record: dict):
         boundaries = entity.get('boundaries')
         if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
             raise InputError(f'{prefix}boundaries: expected [start, end]: {short_repr(boundaries)}')
-        # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
+        # In T-REx some end past the text, and so are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
         uris = []

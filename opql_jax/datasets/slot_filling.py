@@ -23,7 +23,7 @@ from opql_jax.datasets import docred
 from opql_jax.datasets.docred import Fact
 
 HOPS = (1, 2, 3)
-# How many of the most frequent relations are cut down, see `balance`.
+# Number of most frequent relations to cut down, see `balance`.
 BALANCED = 8
 
 _log = logging.getLogger(__name__)

@@ -63,7 +63,7 @@ class Wikispeedia(Reader):
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """One entity per article, by its title; with a small first letter, an alias ("red giant")."""
+    """One entity per article, by its title; its alias begins in lower case ("red giant")."""
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
     aliases = [[s] if s != title else [] for s, title in zip(small, titles)]

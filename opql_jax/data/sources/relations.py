@@ -76,7 +76,7 @@ class PairPacker:
         pairs, packed, anchors = [], [], []
         read, places, before = [], [], 0  # passages, and the place of each packed row's among them
         while not (packer.full or len(seen) > _OFFERS * capacity):
-            # As many as there is room for are read at once.
+            # Reads as many at once as there is room for.
             some, offered = [], 0
             while offered < sum(packer.free.values()) and (chunk := next(chunks, None)) is not None:
                 some.append(chunk)

@@ -220,7 +220,7 @@ class Converter:
         return named, other
 
     def _plain(self, part: list) -> str:
-        """What is written of a part, as plain text."""
+        """The plain text of a part."""
         out, targets, self._out, self._targets = self._out, self._targets, [], []
         self._write(part)
         written, self._out, self._targets = ''.join(self._out), out, targets
