@@ -66,11 +66,6 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path)
     assert EntityVocab.load(tmp_path / 'unknown.parquet').kinds == ['name', 'name']
 
 
-def linked(names, text, **kwargs):
-    vocab = EntityVocab.from_names(names)
-    return [(text[s:e], vocab.names[i]) for s, e, i in MentionLinker(vocab, **kwargs).link(text)]
-
-
 def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
     vocab = EntityVocab.from_names(['film', 'Ann'])
     linker = MentionLinker(vocab, drop_above_rate=0.5)
@@ -91,18 +86,6 @@ def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of
     # Of all texts, those linked before included.
     assert linker.link_all(['film'], base_counts=({0: 99}, 99)).dropped == {0: 1.0}
     assert linker.link_all(['film'], base_counts=({0: 99}, 199)).dropped == {}
-
-
-def test_nested_names_are_found_in_what_begins_with_a_lower_case_letter():
-    names = [
-        'romantic comedy', 'comedy', 'romantic comedy film', 'comedy film noir', 'black', 'Black',
-        'Jack Black', 'film',
-    ]  # fmt: skip
-    text = 'A romantic comedy film noir, black, by Jack Black'
-    expected = [('romantic comedy film',) * 2, ('black', 'black'), ('Jack Black', 'Jack Black')]
-    assert linked(names, text) == expected
-    found = ['romantic comedy film', 'romantic comedy', 'comedy', 'film', 'black', 'Jack Black']
-    assert [name for name, _ in linked(names, text, nested=True)] == found
 
 
 def slow_link(spellings, text, nested=False, within=None):

@@ -60,13 +60,6 @@ def test_the_query_equals_its_definition_in_order(data, drawn, mode):
     assert mine(rows, mode) == slow_pairs(rows, mode)
 
 
-def test_a_mention_and_one_nested_in_it_are_no_pair():
-    rows = [(7, [7, 1, 2, 3], [(0, 2), (3, 9), (3, 5), (6, 9)])]  # 1 holds 2 and 3
-    with_title = {(7, 1), (7, 2), (7, 3), (1, 7), (2, 7), (3, 7)}
-    assert {pair[:2] for pair in mine(rows, 'title')} == with_title
-    assert {pair[:2] for pair in mine(rows, 'all')} == with_title | {(2, 3), (3, 2)}
-
-
 def test_an_unknown_mode_is_an_error():
     with pytest.raises(InputError, match="pair mode 'both' is not one of title, all"):
         pairs_sql('both')

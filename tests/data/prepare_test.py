@@ -77,12 +77,6 @@ def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_
     assert contents(tmp_path / 'out') == before
 
 
-def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
-    run(corpus, tmp_path / 'one')
-    run(corpus, tmp_path / 'two', processes=2)
-    assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
-
-
 CHANGED = {
     'corpus.jsonl': (DOCUMENTS[0], 'corpus'),
     'questions/train.jsonl': ({**QUESTION, 'answers': ['Bob']}, 'questions/train.jsonl'),
