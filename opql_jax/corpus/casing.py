@@ -198,9 +198,7 @@ def _in_one_case(text: str) -> list[tuple[int, int]]:
     if not upper or (len(letters) > 1000 and upper < 0.005 * len(letters)):
         return []
     least = 1 if upper > _OF_TEXT * len(letters) and len(letters) > 40 else _WORDS
-    return [
-        (start, end) for start, end in _sentences(text) if _is_in_capitals(text[start:end], least)
-    ]
+    return [place for place in _sentences(text) if _is_in_capitals(text[slice(*place)], least)]
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -251,10 +249,10 @@ def _sentence(
     gaps = [sentence[a.end() : b.start()] for a, b in zip(matches, matches[1:])]
     is_beside = [False, *(gap == ' ' for gap in gaps)]
     known = list(map(dictionary.has, lower))
-    is_name = [
-        w in _ALWAYS or w in names or (in_capitals and not (w in _FUNCTION_WORDS or is_known))
-        for w, is_known in zip(lower, known)
+    is_new = [
+        in_capitals and not (is_known or w in _FUNCTION_WORDS) for w, is_known in zip(lower, known)
     ]
+    is_name = [new or w in _ALWAYS or w in names for w, new in zip(lower, is_new)]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:
         inside = range(bisect.bisect_left(begins, start), bisect.bisect_left(begins, end))

@@ -206,9 +206,8 @@ def _with_pronouns(
     """A document with what its pronouns mean, of which `persons` are known."""
     mentions = document.mentions or ()
     found = [*mentions, *persons, *possessives(document.text, mentions, kinds)]
-    return dataclasses.replace(
-        document, mentions=tuple(sorted(found, key=lambda mention: mention.start))
-    )
+    found.sort(key=lambda mention: mention.start)
+    return dataclasses.replace(document, mentions=tuple(found))
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:

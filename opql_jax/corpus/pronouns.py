@@ -222,12 +222,9 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
         may_be = [mention for mention in named if kinds[mention.entity] not in _NO_THINGS]
         several = {mention.entity for mention in may_be}
         persons = {mention.entity for mention in named if kinds[mention.entity] == 'person'}
-        if (
-            not may_be
-            or '\n' in text[before:begin]
-            or starting_in(mentions, begin, match.start())
-            or (match['its'][0] in 'tT' and len(persons) > 1)
-        ):
+        if '\n' in text[before:begin] or starting_in(mentions, begin, match.start()):
+            continue
+        if not may_be or (match['its'][0] in 'tT' and len(persons) > 1):
             continue
         if len(several) == 1 or may_be[0].start - before <= _SUBJECT:
             resolved.append(Mention(*match.span('its'), may_be[0].entity))
@@ -235,12 +232,10 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
 
 
 def _may_be_person(text: str, mention: Mention, kinds: Mapping[str, str]) -> bool:
-    kind = kinds[mention.entity]
-    return kind == 'person' or (
-        kind == UNKNOWN_KIND
-        and _FULL_NAME.fullmatch(text, mention.start, mention.end) is not None
-        and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
-    )
+    if (kind := kinds[mention.entity]) != UNKNOWN_KIND:
+        return kind == 'person'
+    is_full = _FULL_NAME.fullmatch(text, mention.start, mention.end)
+    return bool(is_full) and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
 
 
 def _gender(text: str, mention: Mention) -> bool | None:

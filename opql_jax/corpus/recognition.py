@@ -421,14 +421,11 @@ def wholes(text: str, spans: Sequence[Span]) -> list[Span]:
         before = found[-1] if found else None
         if before and span.start < before.end:  # the "Sons" of a firm
             continue
-        if (
-            before
-            and {before.kind, span.kind} <= {'person', 'place', UNKNOWN_KIND}
-            and before.kind != 'place'
-            and _PARTICLES.fullmatch(text, before.end, span.start)
-        ):
-            span = Span(before.start, span.end, before.kind)
-            found.pop()
+        may_be_one = span.kind in ('person', 'place', UNKNOWN_KIND)
+        if may_be_one and before and before.kind in ('person', UNKNOWN_KIND):
+            if _PARTICLES.fullmatch(text, before.end, span.start):
+                span = Span(before.start, span.end, before.kind)
+                found.pop()
         may_be_firm = span.kind in ('person', 'organisation', UNKNOWN_KIND)
         if may_be_firm and (partners := _AND_PARTNERS.match(text, span.end)):
             span = Span(span.start, partners.end(), 'organisation')

@@ -221,10 +221,9 @@ def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]
 
 def unspaced_borders(text: str, mentions: Sequence[Span]) -> list[int]:
     """Borders of mentions inside the text and not beside a space, increasing."""
-    borders = {place for start, end, _ in mentions for place in (start, end)}
-    return sorted(
-        p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace())
-    )
+    borders = sorted({place for start, end, _ in mentions for place in (start, end)})
+    inside = (place for place in borders if 0 < place < len(text))
+    return [p for p in inside if not (text[p - 1].isspace() or text[p].isspace())]
 
 
 def _with_spaces(text: str, start: int, end: int, cuts: Sequence[int]) -> str:

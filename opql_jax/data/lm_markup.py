@@ -107,17 +107,14 @@ class ClozeTexts:
         out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)
         of_token, place = ragged(sizes[:, 0])
         of_token, place = of_token[self._kept], place[self._kept]
-        out[of_token, column(of_token, place) + inserted[gap_of(of_token, place)]] = tokens[
-            self._kept
-        ]
+        at = column(of_token, place) + inserted[gap_of(of_token, place)]
+        out[of_token, at] = tokens[self._kept]
         out[:, 0] = special.cls
-        out[np.arange(len(sizes)), lengths - 1] = special.sep
-        out[
-            self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]
-        ] = special.ent
-        hidden = column(np.arange(len(sizes)), starts[self._answer]) + follows[answer_gap]
-        out[np.arange(len(sizes)), hidden] = special.ent
-        out[np.arange(len(sizes)), hidden + 1] = special.r2
+        each, of_other = np.arange(len(sizes)), self._owner[others]
+        out[each, lengths - 1] = special.sep
+        out[of_other, column(of_other, starts[others]) + follows[other_gap]] = special.ent
+        hidden = column(each, starts[self._answer]) + follows[answer_gap]
+        out[each, hidden], out[each, hidden + 1] = special.ent, special.r2
         first, r1 = np.zeros((2, *topics.shape), np.int32)
         r1[row, slot] = column(row, ends[topic])
         out[row, r1[row, slot]] = special.r1
@@ -150,7 +147,5 @@ def mark_open_question(
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
     spans = zip(passage.starts.tolist(), passage.ends.tolist())
     places = [where[start] if start < end else r1[end] for start, end in spans]
-    array = lambda values: np.array(values, np.int32)
-    return LMInput(
-        array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2
-    )
+    marks = [r1[end] for end in passage.ends.tolist()]
+    return LMInput(*(np.array(each, np.int32) for each in (out, places, marks)), len(out) - 2)

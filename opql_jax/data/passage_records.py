@@ -71,14 +71,10 @@ def decode_joined(records: list[bytes]) -> JoinedPassages:
 
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     """The records (`RECORDS`) of a batch of `tables.PASSAGES`; reads `text` and `mentions`."""
-    rows = zip(batch['text'].to_pylist(), batch['mentions'].to_pylist())
-    passages = tokenise_passages(
-        tokenizer,
-        ((text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows),
-    )
-    return pa.RecordBatch.from_arrays(
-        [pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS
-    )
+    spans = ([tuple(m.values()) for m in found] for found in batch['mentions'].to_pylist())
+    passages = tokenise_passages(tokenizer, zip(batch['text'].to_pylist(), spans))
+    records = pa.array(map(encode_passage, passages), pa.binary())
+    return pa.RecordBatch.from_arrays([records], schema=RECORDS)
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:

@@ -51,42 +51,34 @@ class ReadingExample(NamedTuple):
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
     """Yields the examples of a file; InputError names file and line, or the file without one."""
-    number = 0
-    for number, (_, example) in enumerate(
-        map_records(path, read_json_lines(path), _from_record), 1
-    ):
+    is_empty = True
+    for _, example in map_records(path, read_json_lines(path), _from_record):
+        is_empty = False
         yield example
-    if not number:
+    if is_empty:
         raise InputError(f'{path}: no example in the file')
 
 
 def _from_record(record: dict) -> ReadingExample:
     fields = string_field(record, 'source'), string_field(record, 'question')
     passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
-    if not (
-        isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)
-    ):
+    are_texts = isinstance(passages, list) and all(isinstance(text, str) for text in passages)
+    if not (passages and are_texts):
         raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
-    if not (
-        isinstance(supports, list)
-        and len(supports) == len(passages)
-        and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}
-    ):
+    is_each = isinstance(supports, list) and len(supports) == len(passages)
+    if not (is_each and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}):
         raise InputError(f'supports: expected 1, 0 or -1 each, found {short_repr(supports)}')
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
         raise InputError(f'answers: expected [passage, start, end], found {short_repr(answers)}')
     verdict = string_field(record, 'verdict', '')
     if verdict not in ('', YES, NO):
         raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
-    return ReadingExample(
-        *fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict
-    )
+    places = tuple(map(tuple, answers))
+    return ReadingExample(*fields, tuple(passages), places, tuple(supports), verdict)
 
 
 def _is_place(place: object, passages: Sequence[str]) -> bool:
-    if not (
-        isinstance(place, list) and len(place) == 3 and all(type(number) is int for number in place)
-    ):
+    if not (isinstance(place, list) and [type(number) for number in place] == [int] * 3):
         return False
     passage, start, end = place
     return 0 <= passage < len(passages) and 0 <= start < end <= len(passages[passage])

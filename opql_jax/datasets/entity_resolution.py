@@ -129,9 +129,8 @@ def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[st
     address = string_field(entry, 'wikipedia', '', prefix)
     label = string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-    return [
-        n for n in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if n
-    ]
+    names = [title, label, *string_list_field(entry, aliases, prefix)]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def find_topics(

@@ -141,9 +141,8 @@ class PlainText(Reader):
     @property
     def in_memory(self) -> dict[str, dict[str, Any]]:
         """The records among the sources, by what messages call them: their places, from 0."""
-        return {
-            f'text {i}': source for i, source in enumerate(self.sources) if isinstance(source, dict)
-        }
+        numbered = enumerate(self.sources)
+        return {f'text {i}': source for i, source in numbered if isinstance(source, dict)}
 
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
@@ -268,9 +267,8 @@ class StoredText(Reader):
     def read(self, rejected_path):
         shutil.copyfile(self.rejected, rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
-        return link_names(
-            self.documents, self.cache, self.source, None, self.processes, self.map_batches
-        )
+        how = None, self.processes, self.map_batches
+        return link_names(self.documents, self.cache, self.source, *how)
 
 
 def link_names(

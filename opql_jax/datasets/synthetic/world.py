@@ -118,9 +118,7 @@ class World:
         """Entities at the end of `chain`, ascending; as in MetaQA it never returns to its topic."""
         frontier = {topic}
         for step in chain:
-            frontier = {
-                neighbour for entity in frontier for neighbour in self.neighbours(entity, step)
-            } - {topic}
+            frontier = {n for entity in frontier for n in self.neighbours(entity, step)} - {topic}
         return sorted(frontier)
 
 
@@ -178,9 +176,8 @@ def _make_name(kind: str, index: int, rng: random.Random) -> str:
             return f'{rng.choice(NAMES["cjk_family"])} {_syllables("cjk_given", rng)}'
     noun, other = rng.sample(NAMES['nouns'], 2)
     pattern = rng.choice(NAMES['patterns'][kind])
-    return pattern.format(
-        w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']), n=noun, m=other
-    )
+    words = dict(w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']))
+    return pattern.format(n=noun, m=other, **words)
 
 
 def _word(rng: random.Random) -> str:
