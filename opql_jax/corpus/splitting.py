@@ -190,9 +190,8 @@ def split_document(
         start, end, _ = cut_mentions[0]
         first_of_them = f'the first [{start}, {end}): {text[start : start + 40]!r}...'
         left_out = f'left out {len(cut_mentions)} mentions longer than a passage'
-        _log.warning(
-            f'document {document.id!r}: {left_out} of {max_tokens} tokens, {first_of_them}'
-        )
+        told = f'{left_out} of {max_tokens} tokens, {first_of_them}'
+        _log.warning(f'document {document.id!r}: {told}')
     return passages
 
 
@@ -252,9 +251,8 @@ def _cut_sentence(
         while first + high <= len(stops) and fits(start, stops[first + high - 1]):
             low, high = high, high * 2
         most = min(first + high - 1, len(stops))
-        stop = bisect.bisect_left(
-            stops, True, first + low, most, key=lambda stop: not fits(start, stop)
-        )
+        too_long = lambda stop: not fits(start, stop)
+        stop = bisect.bisect_left(stops, True, first + low, most, key=too_long)
         if stop == first:
             failed.add(stops[first])
             return None

@@ -31,9 +31,7 @@ class Templates(NamedTuple):
 def templates(relation: str) -> Templates:
     """The questions about a relation that is called so."""
     own = own_templates(relation)
-    general = lambda patterns: tuple(
-        pattern.replace('{relation}', relation) for pattern in patterns
-    )
+    general = lambda patterns: (pattern.replace('{relation}', relation) for pattern in patterns)
     return Templates((*own.about, *general(_ABOUT)), (*own.inverse, *general(_INVERSE)))
 
 

@@ -80,9 +80,9 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
     for _, (text, spans, triples) in map_records(path, read_json_lines(path), _document_of_trex):
         starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
         for start, end in itertools.pairwise(starts):
-            inside = lambda entity: [
-                (a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end
-            ]
+            is_inside = lambda span: start <= span[0] < span[1] <= end
+            moved = lambda span: (span[0] - start, span[1] - start)
+            inside = lambda entity: map(moved, filter(is_inside, spans.get(entity, ())))
             for subject, relation, label, target in triples:
                 if pair := nearest(inside(subject), inside(target)):
                     name = name_of(known.get(relation, label), known)

@@ -159,16 +159,10 @@ def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id:
     topic = vocab.id_of_key[query.topic]
     name = vocab.names[topic]
     *via, answers = (tuple(vocab.id_of_key[key] for key in keys) for keys in query.reached)
-    return Question(
-        id=id,
-        text=', '.join([name, *(relations[relation] for relation in query.chain)]),
-        topics=((0, len(name)),),
-        entities=(topic,),
-        answers=answers,
-        hops=len(query.chain),
-        type=RELATION_SEPARATOR.join(query.chain),
-        via=tuple(via),
-    )
+    text = ', '.join([name, *(relations[relation] for relation in query.chain)])
+    hops, kind = len(query.chain), RELATION_SEPARATOR.join(query.chain)
+    asked = id, text, ((0, len(name)),), (topic,), answers
+    return Question(*asked, hops=hops, type=kind, via=tuple(via))
 
 
 def in_dev(title: str, fraction: float, seed: int) -> bool:

@@ -82,10 +82,8 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
         if not text:
             continue
         linked = targets[page] | {title}
-        found = (
-            Mention(start, end, vocab.keys[entity]) for start, end, entity in linker.link(text)
-        )
-        mentions = tuple(mention for mention in found if mention.entity in linked)
+        found = ((start, end, vocab.keys[entity]) for start, end, entity in linker.link(text))
+        mentions = tuple(Mention(*each) for each in found if each[2] in linked)
         yield Document(page, title, text, mentions, title)
 
 
