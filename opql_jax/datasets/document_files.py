@@ -70,7 +70,11 @@ def _rows(path: pathlib.Path) -> Records:
             raise InputError(f'{path}: expected columns id, text and title?, found {listed}')
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
-        _check_stated_size(path, metadata, columns)
+        stated = Expansion(path)  # too much is refused before anything is read
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                if column.path_in_schema.split('.')[0] in columns:
+                    stated.add(column.total_uncompressed_size)
         # Rows that share a text share one copy of it.
         shared = [name for name in columns if name in leaves]
         with pq.ParquetFile(path, read_dictionary=shared) as file:
@@ -84,15 +88,6 @@ def _rows(path: pathlib.Path) -> Records:
                     yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
         raise InputError(f'{path}: no Parquet after row {number} ({error})') from error
-
-
-def _check_stated_size(path: pathlib.Path, metadata: pq.FileMetaData, columns: list[str]) -> None:
-    """Raises InputError, before anything is read, if a file states that it holds too much."""
-    expansion = Expansion(path)
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema.split('.')[0] in columns:
-                expansion.add(column.total_uncompressed_size)
 
 
 def _row(batch: pa.RecordBatch, i: int) -> object:
