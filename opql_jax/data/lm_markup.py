@@ -148,4 +148,5 @@ def mark_open_question(
     spans = zip(passage.starts.tolist(), passage.ends.tolist())
     places = [where[start] if start < end else r1[end] for start, end in spans]
     marks = [r1[end] for end in passage.ends.tolist()]
-    return LMInput(*(np.array(each, np.int32) for each in (out, places, marks)), len(out) - 2)
+    tokens, starts, r1s = (np.array(each, np.int32) for each in (out, places, marks))
+    return LMInput(tokens, starts, r1s, len(out) - 2)

@@ -65,8 +65,8 @@ def _from_record(record: dict) -> ReadingExample:
     are_texts = isinstance(passages, list) and all(isinstance(text, str) for text in passages)
     if not (passages and are_texts):
         raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
-    is_each = isinstance(supports, list) and len(supports) == len(passages)
-    if not (is_each and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}):
+    known = {HELPS, DOES_NOT, UNKNOWN}
+    if not isinstance(supports, list) or set(supports) - known or len(supports) != len(passages):
         raise InputError(f'supports: expected 1, 0 or -1 each, found {short_repr(supports)}')
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
         raise InputError(f'answers: expected [passage, start, end], found {short_repr(answers)}')

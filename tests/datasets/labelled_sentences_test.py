@@ -18,8 +18,9 @@ def line(text, topic, target, relation='P1'):
 
 def read(tmp_path, content, name='a.json'):
     path = tmp_path / name
-    records = content if name == 'a.json' else '\n'.join(json.dumps(record) for record in content)
-    path.write_text(records if isinstance(records, str) else json.dumps(records), encoding='utf-8')
+    lines = [content] if name == 'a.json' else content
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text('\n'.join(written), encoding='utf-8')
     return read_labelled(path)
 
 
@@ -36,11 +37,9 @@ def test_fewrel_mentions_are_their_tokens_and_those_that_overlap_are_skipped(tmp
         fewrel('Bank of Japan', [[0, 2]], [[2]]),
     )
     sentences, skipped = read(tmp_path, {'P17': [fuji, bank], 'P50': [emma, ulysses]})
-    assert shown(sentences) == [
-        ('Mount Fuji', 'Japan', 'P17'),
-        ('Jane Austen', 'Emma', 'P50'),
-        ('Joyce', 'Ulysses', 'P50'),
-    ]
+    fuji, *novels = shown(sentences)
+    assert fuji == ('Mount Fuji', 'Japan', 'P17')
+    assert novels == [('Jane Austen', 'Emma', 'P50'), ('Joyce', 'Ulysses', 'P50')]
     assert sentences[1].target == (3, 7)  # the first of its two mentions
     assert skipped == {OVERLAPPING: 1}
 

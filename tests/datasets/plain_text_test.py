@@ -21,15 +21,9 @@ GERMAN = 5 * (
     'schlafen wollten. '
 )
 LOVELACE = {
-    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in '
-    '1815. She was the only legitimate child of the poet Lord Byron. Lovelace wrote '
-    'the first algorithm for the Analytical Engine, a machine that Charles Babbage '
-    'proposed.\n',
-    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was an English polymath. '
-    'Babbage designed the Difference Engine and, later, the '
-    'Analytical Engine. He died in Marylebone in 1871.\n',
-    'byron__md': '# Lord Byron\n\nLord Byron was an English poet. Byron travelled to Greece and '
-    'died in Missolonghi in 1824. He was the father of Ada Lovelace.\n',
+    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London, 1815.',
+    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was a polymath, who died in Marylebone.',
+    'byron__md': '# Lord Byron\n\nLord Byron was an English poet, who died in Missolonghi in 1824.',
 }
 ENGLISH = 'The train was on its way to London, and Ada Lovelace was on it. '
 
@@ -70,31 +64,24 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
-    write(
-        tmp_path,
-        ada_lovelace__txt=ENGLISH,
-        notes__txt=ENGLISH + 'It rained.',
-        sentence__txt=f'It rained.\n\n{ENGLISH}',
-    )
-    # numbered, and not about it.
-    (tmp_path / 'texts/12.txt').write_text('Ada Lovelace was born on 12 May.')
+    write(tmp_path, ada_lovelace__txt=ENGLISH, notes__txt=ENGLISH + 'It rained.')
+    write(tmp_path, sentence__txt=f'It rained.\n\n{ENGLISH}')
+    write(tmp_path, **{'12__txt': 'Ada Lovelace was born on 12 May.'})  # numbered, not about it
     _, documents = read(tmp_path)
     assert documents['texts/12.txt'].title_entity != '12'
     assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
-    assert documents['texts/notes.txt'].title_entity is None
-    assert documents['texts/notes.txt'].title == 'notes'
+    notes = documents['texts/notes.txt']
+    assert (notes.title, notes.title_entity) == ('notes', None)
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
 def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_path):
-    marked = {
-        f'{name}__txt': f'   #copyright\n\n{name}\n\nThey saw {name} in the rain.'
-        for name in ('Ada', 'Byron', 'Charles')
-    }
-    about = {f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.' for i in range(3)}
-    said = {f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.' for i in range(3)}
-    front = {f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.' for i in range(3)}
-    write(tmp_path, **marked, **about, **said, **front)
+    for i, name in enumerate(('Ada', 'Byron', 'Charles')):
+        seen = f'They saw {name} in the rain.'
+        write(tmp_path, **{f'{name}__txt': f'   #copyright\n\n{name}\n\n{seen}'})
+        write(tmp_path, **{f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.'})
+        write(tmp_path, **{f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.'})
+        write(tmp_path, **{f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.'})
     _, documents = read(tmp_path)
     assert [documents[f'texts/{name}.txt'].title for name in ('Ada', 'Byron')] == ['Ada', 'Byron']
     assert documents['texts/Ada.txt'].text == 'They saw Ada in the rain.'
@@ -106,11 +93,8 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
 def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplog):
     line = lambda id, text: json.dumps({'id': id, 'title': 'Train', 'text': text}) + '\n'
     other, third = ENGLISH + 'It rained.', ENGLISH + 'It snowed.'
-    write(
-        tmp_path,
-        a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH),
-        b__jsonl=line(8, other) + line('7', third),
-    )
+    write(tmp_path, a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH))
+    write(tmp_path, b__jsonl=line(8, other) + line('7', third))
     with caplog.at_level('INFO'):
         _, documents = read(tmp_path)
     found = {name: document.text for name, document in documents.items()}

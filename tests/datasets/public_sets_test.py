@@ -76,15 +76,18 @@ def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     assert found == ['who of dev made Kïsmet', 'what did Ann Lee write']
 
 
-def test_missing_files_are_named(load, put):
-    put('1-hop/readme.txt', '')
-    for name, file, advice in (
+@pytest.mark.parametrize(
+    'name, file, advice',
+    [
         ('opql_metaqa/1-hop', '1-hop/vanilla/qa_train.txt', 'Download MetaQA .* <hops>-hop/vanil'),
         ('opql_complexwebq', 'ComplexWebQuestions_train.json', 'Download .* Dropbox'),
         ('opql_msf/1-hop', 'onehop/train/queries.json', 'Run .*create_multihop_wikidata.sh'),
-    ):
-        with pytest.raises(InputError, match=f'{file}: no such file. {advice}'):
-            load(name, 'train')
+    ],
+)
+def test_missing_files_are_named(load, put, name, file, advice):
+    put('1-hop/readme.txt', '')
+    with pytest.raises(InputError, match=f'{file}: no such file. {advice}'):
+        load(name, 'train')
 
 
 def test_types_must_be_as_many_as_questions(load, put):
@@ -104,20 +107,17 @@ NAMES = 'Kismet\nkismet\nTop Hat\nAnn Lee\nFire, Fire\nX\n'
 
 @pytest.fixture
 def wikimovies_files(put, monkeypatch, tmp_path):
-    """The archive of WikiMovies with other contents, whose checksum is taken to be the published
-    one; its folder.
-    """
+    """The folder of an archive of WikiMovies with other contents, taken for the published one."""
     put('movieqa/knowledge_source/wiki.txt', WIKI)
     put('movieqa/knowledge_source/entities.txt', NAMES)
     for split in ('train', 'dev', 'test'):
         name = f'movieqa/questions/wiki_entities/wiki-entities_qa_{split}.txt'
         put(name, '1 what did Ann Lee write?\tKismet, Fire, Fire, Unknown\n1 what is it?\tX\n')
-    manual = tmp_path / 'manual'
-    with tarfile.open(manual / 'wikimovies.tar.gz', 'w:gz') as archive:
-        archive.add(manual / 'movieqa', 'movieqa')
-    archive = manual / 'wikimovies.tar.gz'
+    folder, archive = tmp_path / 'manual/movieqa', tmp_path / 'manual/wikimovies.tar.gz'
+    with tarfile.open(archive, 'w:gz') as file:
+        file.add(folder, 'movieqa')
     pretend(monkeypatch, public_sets.OpqlWikimovies, public_sets.WIKIMOVIES, archive)
-    return manual / 'movieqa'
+    return folder
 
 
 def pretend(monkeypatch, builder, url, path):
@@ -160,12 +160,10 @@ def test_an_article_has_numbered_lines(put):
 
 
 PARSE = {
-    'TopicEntityMid': 'm.01',
-    'TopicEntityName': 'Ann Lee',
-    'PotentialTopicEntityMention': 'ann lee',
-    'InferentialChain': ['people.author', 'book.written'],
+    'TopicEntityMid': 'm.01', 'TopicEntityName': 'Ann Lee',
+    'PotentialTopicEntityMention': 'ann lee', 'InferentialChain': ['people.author', 'book.written'],
     'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': 'm.02', 'EntityName': 'Kismet'}],
-}
+}  # fmt: skip
 QUESTION = {'QuestionId': 'W-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}
 
 
@@ -207,12 +205,11 @@ def test_another_archive_than_the_published_one_is_refused(
 
 def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
     question = {
-        'ID': 'WebQTest-1_a',
-        'question': 'Who married the writer Ann Lee?',
+        'ID': 'WebQTest-1_a', 'question': 'Who married the writer Ann Lee?',
         'sparql': 'SELECT ?x WHERE { ns:m.01 ns:people.spouse ?x }',
         'compositionality_type': 'composition',
         'answers': [{'answer_id': 'm.02', 'answer': 'Joe', 'aliases': []}],
-    }
+    }  # fmt: skip
     for split in ('train', 'dev'):
         path = put(f'ComplexWebQuestions_{split}.json', [question])
     said = r'no topic is named in any of 1 questions; give config=Linked\('

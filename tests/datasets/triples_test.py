@@ -17,12 +17,10 @@ from opql_jax.datasets.metaqa import MetaQA
 
 NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
 KB = [
-    ('Up', 'directed by', 'Ann Low'),
-    ('Up', 'written by', 'Ann Low'),
-    ('Up', 'written by', 'Bo Ek'),
-    ('Down', 'directed by', 'Ann Low'),
+    ('Up', 'directed by', 'Ann Low'), ('Up', 'written by', 'Ann Low'),
+    ('Up', 'written by', 'Bo Ek'), ('Down', 'directed by', 'Ann Low'),
     ('Down', 'release year', '1999'),
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -83,20 +81,16 @@ def test_files_without_triples_are_refused(tmp_path, text, error):
 
 def test_every_triple_is_asked_for_from_both_ends(folder):
     prepared = prepared_of(with_triples(folder), folder / 'prepared')
-    names = prepared.vocab.names
-    asked = {
-        (names[q.topic_entity], q.type): {names[a] for a in q.answers}
-        for q in prepared.questions('1-hop/kb')
-    }
-    expected = {}
+    names, asked, expected = prepared.vocab.names, {}, {}
+    for question in prepared.questions('1-hop/kb'):
+        topic = names[question.topic_entity]
+        asked[topic, question.type] = {names[a] for a in question.answers}
+        assert question.text[slice(*question.topic)] == topic
+        assert question.text[question.topic[1] :] == f', {question.type}' and question.hops == 1
     for head, relation, tail in KB:
         expected.setdefault((head, relation), set()).add(tail)
         expected.setdefault((tail, f'inverse of {relation}'), set()).add(head)
     assert asked == expected
-    for question in prepared.questions('1-hop/kb'):
-        start, end = question.topic
-        assert question.text[start:end] == names[question.topic_entity]
-        assert question.text[end:] == f', {question.type}' and question.hops == 1
 
 
 def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
