@@ -60,27 +60,16 @@ _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
 
 
 class _Line(NamedTuple):
-    """A line of a text.
-
-    Attributes:
-        start, end: of its words, without quotation marks of mail and space around them.
-        depth: how often it is quoted.
-        kind: 'blank', 'alone' for one that is joined to none, 'item' or 'label' for one that begins
-            something, or 'plain'.
-        is_lower: whether it begins with a letter in lower case.
-        indent: how far its words are indented.
-        width: its characters, with the indentation.
-        hard: whether Markdown keeps the line break after it.
-    """
+    """A line of a text, without quotation marks of mail and space around it."""
 
     start: int
     end: int
-    depth: int
-    kind: str
-    is_lower: bool
+    depth: int  # how often it is quoted
+    kind: str  # 'blank', 'alone' (joined to none), 'item' or 'label' (begin something), or 'plain'
+    is_lower: bool  # whether it begins with a letter in lower case
     indent: int
-    width: int
-    hard: bool
+    width: int  # in characters, with the indentation
+    hard: bool  # whether Markdown keeps the line break after it
 
 
 def cleaned(text: str) -> str:

@@ -26,22 +26,14 @@ _LONG_REST = 1000
 
 
 class Passage(NamedTuple):
-    """A piece of a document, with offsets in its own `text`: a row of `tables.PASSAGES`.
-
-    Attributes:
-        title_entity: the entity the document is about, or -1.
-        text: at most `max_tokens` tokens; may begin with "{title}: ".
-        sentence_starts: where its sentences start; the first is 0 and covers a title prefix.
-        mentions: `(start, end, entity id)` by start, an outer one before those in it; two are
-            disjoint or nested.
-    """
+    """A piece of a document, with offsets in its own `text`: a row of `tables.PASSAGES`."""
 
     doc_id: str
     title: str
-    title_entity: int
-    text: str
-    sentence_starts: list[int]
-    mentions: list[Span]
+    title_entity: int  # the entity the document is about, or -1
+    text: str  # at most `max_tokens` tokens; may begin with "{title}: "
+    sentence_starts: list[int]  # the first is 0 and covers a title prefix
+    mentions: list[Span]  # by start, outer ones first; two are disjoint or nested
 
 
 def title_before(title: str) -> str:

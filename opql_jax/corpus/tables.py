@@ -60,18 +60,12 @@ class Extended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a prepared folder: `settings` are `Settings` and the reader's options.
+    """The manifest of a prepared folder."""
 
-    Attributes:
-        dropped_entities: `{key: share of documents}` of those that are mentioned too often to be
-            linked.
-        extends: the folders that this one continues, oldest first.
-    """
-
-    settings: dict[str, Any]
-    dropped_entities: dict[str, float]
+    settings: dict[str, Any]  # `Settings`, and the reader's options
+    dropped_entities: dict[str, float]  # {key: share of documents} of those too frequent to link
     counts: Counts
-    extends: list[Extended] = []
+    extends: list[Extended] = []  # the folders that this one continues, oldest first
 
     def __post_init__(self):
         # Reports missing fields and wrong types.

@@ -29,21 +29,13 @@ _JOINING = frozenset('-/')
 
 @dataclasses.dataclass(frozen=True)
 class AnnotatedDocument:
-    """A document with its entities and facts.
+    """A document with its entities and facts; the two entities of a fact differ."""
 
-    Attributes:
-        document: the text, a line for each sentence, with its mentions.
-        names: by entity key, the name of the entity and the number of its mentions under each
-            spelling.
-        facts: labels whose two entities are mentioned in one sentence, each once; head and tail
-            differ.
-        apart: the other labels, whose entities are mentioned in different sentences.
-    """
-
-    document: Document
+    document: Document  # the text, a line for each sentence, with its mentions
+    # By entity key, the name of the entity and the number of its mentions under each spelling.
     names: dict[str, tuple[str, collections.Counter[str]]]
-    facts: list[Fact]
-    apart: list[Fact]
+    facts: list[Fact]  # labels whose entities are mentioned in one sentence, each once
+    apart: list[Fact]  # the other labels
 
 
 def read_relations(path: str | os.PathLike) -> dict[str, str]:

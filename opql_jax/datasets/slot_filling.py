@@ -103,14 +103,11 @@ class SlotFilling:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A chain of relation ids from a topic's key.
-
-    `reached` has the sorted keys of the entities after each hop, never empty; the last are answers.
-    """
+    """A chain of relation ids from a topic's key."""
 
     topic: str
     chain: tuple[str, ...]
-    reached: tuple[tuple[str, ...], ...]
+    reached: tuple[tuple[str, ...], ...]  # sorted keys after each hop, never empty; then answers
 
 
 def queries(facts: Iterable[Fact], hops: int) -> list[Query]:

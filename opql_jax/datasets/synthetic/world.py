@@ -61,23 +61,17 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """Entities and facts of a seed.
-
-    Attributes:
-        names, keys: name and opaque key of every entity; an entity's id is its row.
-        ranges: the ids of each kind of entity.
-        split: `[n]` int8 per entity: the index in SPLITS of the questions it may be the topic of.
-        facts: by relation name.
-        page_order: the entities that have a page, in an order that mixes the kinds.
-    """
+    """Entities and facts of a seed; an entity's id is its row."""
 
     seed: int
     names: list[str]
-    keys: list[str]
-    ranges: dict[str, range]
-    split: np.ndarray
-    facts: dict[str, Facts]
-    page_order: list[int]
+    keys: list[str]  # opaque
+    ranges: dict[str, range]  # the ids of each kind of entity
+    split: (
+        np.ndarray
+    )  # [n] int8, the index in SPLITS of the questions an entity may be the topic of
+    facts: dict[str, Facts]  # by relation name
+    page_order: list[int]  # the entities that have a page, kinds mixed
 
     def kind(self, entity: int) -> str:
         """The kind of an entity."""

@@ -69,18 +69,13 @@ _GAPS = [
 
 
 class Wikitext(NamedTuple):
-    """A page in plain text.
+    """A page in plain text."""
 
-    Attributes:
-        text: its paragraphs and list items, a line each.
-        links: `(start, end, title)` of every link to a page that may be an article; code points of
-            `text`, ascending, disjoint.
-        templates: names of the templates of the page itself, in lower case; the magic word
-            `__DISAMBIG__` counts as one.
-    """
-
-    text: str
+    text: str  # its paragraphs and list items, a line each
+    # `(start, end, title)` of every link to a page that may be an article, by start, disjoint; code
+    # points of `text`.
     links: list[tuple[int, int, str]]
+    # Lower-case names of the templates of the page itself, with `__DISAMBIG__` as one.
     templates: set[str]
 
 
