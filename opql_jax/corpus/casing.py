@@ -6,8 +6,6 @@ capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"),
 without an article behind 'in' and 'from' ("IN LONDON").
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import importlib.util

@@ -4,8 +4,6 @@
 Authority)'.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterator, Sequence

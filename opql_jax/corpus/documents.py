@@ -1,7 +1,5 @@
 """Documents with their entity links, and the JSON Lines files that they are read from."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Collection, Sequence

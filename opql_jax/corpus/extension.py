@@ -1,7 +1,5 @@
 """Extending a prepared corpus with new documents: its entities and passages keep their ids."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Sequence

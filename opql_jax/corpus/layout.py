@@ -5,8 +5,6 @@ which no name and no sentence crosses: those of headings, list items, rows of ta
 chat or a poem, quoted mail, addresses and front matter.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Entity linking: documents that carry no links get mentions by the names of the entities."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

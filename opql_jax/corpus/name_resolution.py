@@ -10,8 +10,6 @@ Without a list of entities, a name means one entity in all documents, but for th
   of its own, as the text does not say which one is meant.
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import dataclasses

@@ -6,8 +6,6 @@ Both are SQL queries over two tables, written so that DuckDB, which runs them he
 passage is about.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 

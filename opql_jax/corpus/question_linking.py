@@ -1,7 +1,5 @@
 """Finds the entities that a question in plain words names, by the spellings of a vocabulary."""
 
-from __future__ import annotations
-
 import bisect
 import functools
 import itertools

@@ -13,8 +13,6 @@ the last, the entities it should reach) are optional, and other fields are ignor
 answers are keys of a vocabulary, or else names or aliases.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Files whose bad lines do not stop a run, but are kept with reasons in `rejected.jsonl`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

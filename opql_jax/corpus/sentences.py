@@ -1,7 +1,5 @@
 """Splitting edited English text into sentences, by rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

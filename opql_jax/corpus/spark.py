@@ -15,8 +15,6 @@ The workers need this package and, for what a stage uses, its dependencies. pysp
 extra 'spark' and wants Java 17 or later.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util

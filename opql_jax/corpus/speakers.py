@@ -4,8 +4,6 @@ Only words outside of quotation marks count, and nobody is guessed: where no nam
 means nobody.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterator, Sequence

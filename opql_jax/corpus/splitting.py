@@ -1,7 +1,5 @@
 """Splits documents into passages of a bounded number of tokens, at the ends of sentences."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import logging

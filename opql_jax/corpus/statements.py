@@ -6,8 +6,6 @@ of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, 
 stays.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The tables of a prepared folder: schemas, and Parquet files written atomically and checked."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@
 A passage is read with its title before it, so that 'He was born in 1879' says of whom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ decides. A file of examples is JSON Lines:
      "supports": [1], "verdict": ""}
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import itertools

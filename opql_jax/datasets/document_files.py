@@ -1,7 +1,5 @@
 """Reads files of many documents: JSON Lines, Parquet tables and MediaWiki dumps."""
 
-from __future__ import annotations
-
 import collections
 import logging
 import os

@@ -1,7 +1,5 @@
 """The text of an HTML page, as people read it: without tags, scripts and styles."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The text of a PDF file's pages by pypdf, in a process that imports nothing else."""
 
-from __future__ import annotations
-
 import bisect
 import collections
 import contextlib

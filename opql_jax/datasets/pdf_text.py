@@ -1,7 +1,5 @@
 """The text of a PDF file in paragraphs, without what its pages repeat (extra `pdf`)."""
 
-from __future__ import annotations
-
 import collections
 import importlib.util
 import pathlib

@@ -3,8 +3,6 @@
 Names are recognised in it.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -4,8 +4,6 @@ Names and parameters are those of the English Wikipedia. All other templates, su
 and navigation, show nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
