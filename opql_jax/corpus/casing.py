@@ -1,9 +1,9 @@
-"""Writes text that is all capitals, or all lower case, as prose, so that its names can be told.
+"""Writes text in all capitals, or all lower case, as prose, so that its names can be recognised.
 
-Only the case changes, and no place: what is recognised in such a text is where it is in the text
-itself. A word is a name if the other text has it so, if a recogniser takes it for one, or, in
-capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns
-without an article behind 'in' and 'from' ("IN LONDON").
+Only the case changes, and no offset, so that names are found where they are in the original. A word
+is a name if other text has it so, if a recogniser takes it for one, or, in capitals, if no
+dictionary has it; so are nouns beside it ("PORT ELLERY"), and most nouns without an article after
+'in' and 'from' ("IN LONDON").
 """
 
 import bisect

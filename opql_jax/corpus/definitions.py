@@ -1,7 +1,7 @@
 """How a text defines its subject: 'American comedy film' in "Duck Soup is an American comedy ...".
 
-The noun of a definition tells the kind of the subject better than its name does: there are films
-called 'Laura', 'Fargo' and '1984'.
+The noun of a definition is better evidence of a kind than the name is: there are films called
+'Laura', 'Fargo' and '1984'.
 """
 
 import re

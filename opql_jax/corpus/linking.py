@@ -55,9 +55,9 @@ class MentionLinker:
 
         Args:
             vocab: where the spellings come from.
-            drop_above_rate: in `link_all`, an entity in more than this share of the texts says
-                nothing about any of them (a tag such as 'film') and loses its mentions, if it is in
-                at least `DROP_FROM`; 1 keeps all.
+            drop_above_rate: in `link_all`, an entity in more than this share of the texts, and in
+                at least `DROP_FROM`, loses its mentions: it says nothing about any of them (a tag
+                such as 'film'); 1 keeps all.
             nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic
                 comedy'. The outer one must begin with a lower-case letter: the words of a name
                 ('Black' in 'Jack Black') mostly do not mean what they mean elsewhere.

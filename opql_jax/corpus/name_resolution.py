@@ -360,9 +360,9 @@ class _Names:
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
-    A term or acronym that others define, all for the same name, means that one. A first or last
-    name of several persons means none of them, and in each document somebody else. Persons of one
-    name who are born elsewhere, or in other years, are not the same.
+    A term or acronym that others define, all for the same name, means that name. A first or last
+    name of several persons means none of them, but somebody else in each document. Persons of one
+    name with different places or years of birth are different.
     """
 
     def __init__(self, names: Sequence[_Names], titles: _Titles):
@@ -418,7 +418,7 @@ def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], st
 
 
 def _contradict(facts: set[str], others: set[str]) -> bool:
-    """Whether two sets of places and years have places, or years, and none of them together."""
+    """Whether two sets of places and years both have places, or both years, but none in common."""
     for is_year in (True, False):
         kind = {fact for fact in facts if fact.isdigit() == is_year}
         of_kind = {other for other in others if other.isdigit() == is_year}

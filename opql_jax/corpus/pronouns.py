@@ -1,6 +1,6 @@
 """Resolves 'he', 'she', 'his' and 'her' to persons whom sentences before name.
 
-Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
+The rules rather say nothing than something wrong. A pronoun ('her' only before a noun)
 refers to the only person of its sentence whom it may mean, else to the only one of the sentence
 before, and so on backwards. Of several it refers to the one of whom the sentence goes on to speak,
 as it has a pronoun for it or says what it "is", or to the first if only that is known to be of the

@@ -15,7 +15,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import SpecialIds
 
-# Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
+# Tokens per row, with markup. The longest has room for a passage of 128 tokens.
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
 # A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
@@ -77,13 +77,12 @@ def capacities_for(
     rows: int,
     buckets: Buckets = (),
 ) -> dict[int, int]:
-    """The buckets of a batch, {length: rows}: those stated, or those of `plan_capacities`.
+    """The buckets of a batch of `rows` rows, {length: rows}: as stated, or by `plan_capacities`.
 
-    `least` and `lengths` are the tokens that each row needs at least, and that it may have; the
-    longest bucket cuts what is more. `rows` are those of a batch.
+    A row needs at least `least` tokens, and uses up to `lengths`; the longest bucket cuts the rest.
 
-    InputError: stated buckets have other rows together, or are not in order of their lengths; a row
-    does not fit the longest; or this host cannot hold the tokens of a batch.
+    InputError: the rows of stated buckets do not add up, or their lengths do not rise; a row does
+    not fit the longest; or this host cannot hold the tokens of a batch.
     """
     if not buckets:
         most = max(max(BUCKET_LENGTHS), np.max(least, initial=0))
@@ -115,7 +114,7 @@ def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
 
 
 class Packer:
-    """Puts each row into the shortest bucket with room, and refuses none that could have fitted."""
+    """Puts each row into the shortest bucket with room; refuses a row only if none has room."""
 
     def __init__(self, capacities: Mapping[int, int]):
         """Takes {bucket length: rows}, see `plan_capacities`."""
@@ -130,7 +129,7 @@ class Packer:
     def add(self, length: int) -> bool:
         """Accepts a row of `length` tokens; False when no bucket that can hold it has room.
 
-        InputError: the row exceeds the longest bucket, so that it could never be accepted.
+        InputError: the row exceeds the longest bucket.
         """
         for bucket, free in self.free.items():
             if free and bucket >= length:

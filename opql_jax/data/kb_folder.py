@@ -8,8 +8,7 @@
       retrieval/            an index of passages; that and all else of a knowledge base of plain
                             text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                what was recognised in texts and encoded of passages of plain text, for
-                            the next change
+      cache/                recognised names and encoded passages of plain text, for the next change
       text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
                             by `opql add` and `opql remove`
 
@@ -111,10 +110,10 @@ class KBFolder:
             raise InputError(f'{self.path} {found}: give the folder of a knowledge base (KB)')
 
     def choose(self, **names: str | None) -> dict[str, Any]:
-        """Completes a choice of `text`, `model` and `memory`: None becomes the manifest's name.
+        """Completes a choice of `text`, `model` and `memory` by the manifest, where they are None.
 
         The memory stays None if all else is named and there is no manifest. InputError: a name is
-        missing, and there is no manifest, or not a valid one.
+        missing, and there is no valid manifest.
         """
         names = {name: value and self._own_name(value) for name, value in names.items()}
         missing = [name for name, value in names.items() if value is None]

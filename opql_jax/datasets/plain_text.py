@@ -107,17 +107,16 @@ class PlainText(Reader):
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
-            searched for files of these kinds. Other files are left out, and so are knowledge bases
-            within them. Also records `{id, title, text}` that are in memory, which come last.
+            searched for files of these kinds. Other files are left out, as are knowledge bases
+            within them. Records `{id, title, text}` in memory come last.
         model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones,
-            those that are no text in UTF-8, or not English. Documents whose text is that of an
-            earlier one are left out and do not count.
+            not in UTF-8, or not English. Repeated texts are left out and do not count.
         processes: that recognise names; None for one per core.
         map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes
             if None.
-        cache: a folder that keeps what was recognised in each text; None keeps it until the text is
-            prepared.
+        cache: a folder that keeps the recognised names of each text; None keeps them until the text
+            is prepared.
     """
 
     paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
@@ -244,9 +243,9 @@ class PlainText(Reader):
 
 @dataclasses.dataclass(frozen=True)
 class StoredText(Reader):
-    """Documents without links that were read before, of which the next version is made.
+    """Documents that `PlainText.documents` has read before, to make the next version of.
 
-    They are as `PlainText.documents` gives them; at least one, each id once.
+    There is at least one, each with its own id.
 
     Attributes:
         source: where they come from, for messages.
@@ -379,7 +378,7 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """A document in the form in which names are found and answers show it; idempotent.
+    """Brings a document into the form that names are found in and answers show; idempotent.
 
     `is_filled`: paragraphs may be broken into lines; `is_markdown`: see `layout.unfilled`.
     """
@@ -502,7 +501,7 @@ def _check_text(text: str) -> None:
 
 
 def _warn_of_case(documents: Sequence[Document]) -> None:
-    """Says which texts are in one case, so that names are hard to tell in them."""
+    """Warns of texts in one case, whose names are hard to recognise."""
     for case, advice in (
         ('capitals', 'they are read as prose in lower case, and some names may be missed'),
         ('lower case', 'names are found in them only where other text has them with capitals'),
@@ -513,7 +512,7 @@ def _warn_of_case(documents: Sequence[Document]) -> None:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first of some names, and how many more there are."""
+    """The first names, and how many more there are."""
     more = f' and {len(names) - most:,} more' if len(names) > most else ''
     return ', '.join(map(short_repr, names[:most])) + more
 
@@ -523,7 +522,7 @@ def _words(text: str) -> list[str]:
 
 
 def _other_language(texts: Sequence[str]) -> str:
-    """The shares of words by which texts are not English; '' if they seem so or are too short."""
+    """Why texts are not English, as shares of words; '' if they seem English or are too short."""
     count = latin = english = other = 0
     for text in texts:
         words = _words(text)

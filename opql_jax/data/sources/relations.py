@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 # Rows from which the distribution of lengths is estimated.
 _SAMPLE = 4096
-# A batch is closed when this many times its rows were offered: what is still free is left empty.
+# A batch is closed once this many times its rows were offered, even if some stay empty.
 _OFFERS = 1.5
 
 
@@ -142,8 +142,7 @@ class RelationSettings:
         buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if
             (), each and all together a multiple of 8 rows.
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a
-            batch has: with many, what a passage is about tells no two rows of a batch apart and is
-            not learnt.
+            batch has; with many, a passage's subject tells no two rows apart and is not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
         min_count, max_pairs: which pairs are learnt from, see `select_pair_rows`; all by default,
             in the paper (§2.5) the 800,000 with the highest mutual information of those that 5
