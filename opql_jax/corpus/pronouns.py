@@ -1,15 +1,14 @@
-"""Resolves 'he', 'she', 'his' and 'her' to persons whom sentences before name.
+"""Resolves 'he', 'she', 'his' and 'her' to persons named before, by rules that rather stay silent.
 
-The rules rather say nothing than something wrong. A pronoun ('her' only before a noun)
-refers to the only person of its sentence whom it may mean, else to the only one of the sentence
-before, and so on backwards. Of several it refers to the one of whom the sentence goes on to speak,
-as it has a pronoun for it or says what it "is", or to the first if only that is known to be of the
-gender, else to none. It may mean neither who says it, nor one of the other
-gender, nor whom the last pronoun of the other gender referred to. What tells a gender anywhere in a
-text are words beside a name ("his wife Ann"), first names, and pronouns that could mean nobody
-else. A text that says 'he' or 'she' before it names anybody is about somebody whom it does not
-name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an object are left open. 'Its'
-and 'their' before a noun mean what the sentence before begins with, or the one thing that it names.
+A pronoun ('her' only before a noun) means the only candidate in its sentence, else the only one in
+the sentence before, and so on backwards. Of several candidates it means the one of whom the
+sentence goes on to speak (by a pronoun, or by what the person "is"), else the first if only that
+one is known to be of the gender, else nobody. Candidates are neither the speaker, nor of the other
+gender, nor whom the last pronoun of the other gender meant. Genders are told by words beside a name
+("his wife Ann"), first names, and pronouns that can mean nobody else. If 'he' or 'she' comes before
+any name, the text is about somebody whom it does not name, and nothing is resolved. 'It', 'they',
+'him' and 'her' as an object stay open. 'Its' and 'their' before a noun mean what the sentence
+before begins with, or the only thing that it names.
 """
 
 import bisect

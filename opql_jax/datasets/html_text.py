@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _SOFT_HYPHEN = '\xad'
-_UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
+_UNREAD = frozenset({'script', 'style', 'title'})  # the title is read separately
 _BLOCKS = frozenset(
     'address article aside blockquote br body dd details div dl dt '
     'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
@@ -32,7 +32,7 @@ _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 def read_html(source: str) -> tuple[str | None, str]:
     """A page's title and text, a line for each paragraph, heading, item or row of a table.
 
-    The title is the first <h1>, which the text then lacks, or else `<title>`, or None.
+    The title is the first <h1>, which is left out of the text, or else `<title>`, or None.
     """
     page = _Page()
     for kind, content in _tokens(source):
