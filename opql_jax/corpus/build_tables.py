@@ -1,7 +1,5 @@
 """Builds the tables of a prepared folder from documents: entities, passages and pairs."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import os

@@ -1,12 +1,10 @@
-"""Writes text that is all capitals, or all lower case, as prose, so that its names can be told.
+"""Writes text in all capitals, or all lower case, as prose, so that its names can be recognised.
 
-Only the case changes, and no place: what is recognised in such a text is where it is in the text
-itself. A word is a name if the other text has it so, if a recogniser takes it for one, or, in
-capitals, if no dictionary has it; so are the nouns at its side ("PORT ELLERY"), and most nouns
-without an article behind 'in' and 'from' ("IN LONDON").
+Only the case changes, and no offset, so that names are found where they are in the original. A word
+is a name if other text has it so, if a recogniser takes it for one, or, in capitals, if no
+dictionary has it; so are nouns beside it ("PORT ELLERY"), and most nouns without an article after
+'in' and 'from' ("IN LONDON").
 """
-
-from __future__ import annotations
 
 import bisect
 import collections
@@ -22,9 +20,9 @@ from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# Words of a sentence in capitals, at least; one is enough where so much of a text is in capitals.
+# Fewest words of a sentence in capitals; one is enough where this share of the text is in capitals.
 _WORDS, _OF_TEXT = 4, 0.8
-# Words of a text, at least, that is told to be in one case.
+# Fewest words of a text to say that it is in one case.
 _TOLD = 8
 _FUNCTION_WORDS = frozenset(
     'a about above after again against all also although am among an and another any '
@@ -114,12 +112,10 @@ def load_dictionary(models: Sequence[str]) -> Dictionary:
     return Dictionary(frozenset(), frozenset())
 
 
-# Of each text the `[start, end)` of persons and places, and whether it is a person.
-Recogniser = Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]]
-
-
 def cased(
-    texts: Sequence[str], dictionary: Callable[[], Dictionary], recognise: Recogniser
+    texts: Sequence[str],
+    dictionary: Callable[[], Dictionary],
+    recognise: Callable[[Sequence[str]], list[list[tuple[int, int, bool]]]],
 ) -> list[str]:
     """Texts in which sentences in capitals, and texts without any, are written as prose is.
 
@@ -128,7 +124,8 @@ def cased(
     Args:
         texts: of all documents, which tell each other's names.
         dictionary: gives the words that are no names; called where there is such a sentence.
-        recognise: is given such sentences with capitals at all words but function words.
+        recognise: is given such sentences with capitals at all words but function words; gives of
+            each the `[start, end)` of persons and places, and whether it is a person.
     """
     parts = [_in_one_case(text) for text in texts]
     if not any(parts):
@@ -199,9 +196,7 @@ def _in_one_case(text: str) -> list[tuple[int, int]]:
     if not upper or (len(letters) > 1000 and upper < 0.005 * len(letters)):
         return []
     least = 1 if upper > _OF_TEXT * len(letters) and len(letters) > 40 else _WORDS
-    return [
-        (start, end) for start, end in _sentences(text) if _is_in_capitals(text[start:end], least)
-    ]
+    return [place for place in _sentences(text) if _is_in_capitals(text[slice(*place)], least)]
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -216,7 +211,7 @@ def _is_in_capitals(sentence: str, least: int) -> bool:
 
 
 def _names(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]) -> frozenset[str]:
-    """Words that stand with a capital inside sentences more often than in lower case."""
+    """Words that have a capital inside sentences more often than not."""
     capital: collections.Counter[str] = collections.Counter()
     for text, of_text in zip(texts, parts):
         at = 0
@@ -245,17 +240,17 @@ def _sentence(
     names: frozenset[str],
     recognised: Sequence[tuple[int, int, bool]],
 ) -> str:
-    """One sentence in capitals, or without any, as prose."""
+    """Writes a sentence in capitals, or without any, as prose."""
     in_capitals = sentence.isupper()
     matches = list(_WORD.finditer(sentence))
     lower = [POSSESSIVE.sub('', match[0].lower()) for match in matches]
     gaps = [sentence[a.end() : b.start()] for a, b in zip(matches, matches[1:])]
     is_beside = [False, *(gap == ' ' for gap in gaps)]
     known = list(map(dictionary.has, lower))
-    is_name = [
-        w in _ALWAYS or w in names or (in_capitals and not (w in _FUNCTION_WORDS or is_known))
-        for w, is_known in zip(lower, known)
+    is_new = [
+        in_capitals and not (is_known or w in _FUNCTION_WORDS) for w, is_known in zip(lower, known)
     ]
+    is_name = [new or w in _ALWAYS or w in names for w, new in zip(lower, is_new)]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:
         inside = range(bisect.bisect_left(begins, start), bisect.bisect_left(begins, end))

@@ -15,7 +15,7 @@ from opql_jax.corpus.linking import DROP_FROM
 from opql_jax.corpus.spans import Span
 
 CONCEPT = 'concept'
-# Documents that a word other than the noun defines, at least.
+# Fewest documents that a word other than the noun must define.
 _DOCUMENTS = 3
 # Two words are one concept if more than this share of what either defines is defined by both.
 _TOGETHER = 0.5
@@ -62,14 +62,14 @@ def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list
 
 
 def name_of(surface: str) -> str:
-    """What the spellings of a concept share: 'science-fiction' is 'science fiction'."""
+    """The common form of a concept's spellings: 'science fiction' of 'science-fiction'."""
     return surface.replace('-', ' ')
 
 
 def _documents(
     texts: Sequence[str], places: Iterable[Iterable[_Place]]
 ) -> collections.Counter[str]:
-    """How many texts have what stands at some places of them."""
+    """Counts the texts that have each of the words at these places."""
     counts: collections.Counter[str] = collections.Counter()
     for text, of_text in zip(texts, places):
         counts.update({name_of(text[start:end]) for start, end in of_text})
@@ -87,7 +87,7 @@ def _common(text: str, phrase: Sequence[_Place], names: Sequence[Span]) -> Itera
 def _split(
     text: str, places: Sequence[_Place], documents: collections.Counter[str]
 ) -> Iterator[_Place]:
-    """Words, and for 'comedy-drama' its parts if each of them alone defines as many documents."""
+    """Splits 'comedy-drama' if each of its parts alone defines as many documents."""
     for start, end in places:
         parts = text[start:end].split('-')
         whole = documents[name_of(text[start:end])]
@@ -100,14 +100,14 @@ def _split(
 
 
 def _neighbours(text: str, places: Sequence[_Place]) -> Iterator[_Place]:
-    """Words that only a space or hyphen keeps apart, two by two."""
+    """Pairs of words with only a space or hyphen between them."""
     for (start, before), (after, end) in itertools.pairwise(places):
         if text[before:after] in (' ', '-'):
             yield start, end
 
 
 def _merged(text: str, places: Sequence[_Place], joined) -> Iterator[_Place]:
-    """Words, and in their place those pairs that are one concept."""
+    """Merges pairs of words that are one concept."""
     neighbours = _neighbours(text, places)
     pairs = {start: end for start, end in neighbours if name_of(text[start:end]) in joined}
     last = 0

@@ -4,8 +4,6 @@
 Authority)'.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ _DEFINED = re.compile(
     r'|,\s(?:hereinafter|hereafter)\s(?:(?:referred to|called|known)\s)?(?:as\s)?(?:the\s)?["“](?'
     rf':the\s|The\s)?(?P<named>{_TERM})["”]'
 )
-# Characters before a bracket in which what is defined is named.
+# How many characters before a bracket to look for the name that it defines.
 _BEFORE = 250
 
 
@@ -71,7 +69,7 @@ def defines(text: str, term: str) -> bool:
 
 
 def _abbreviated(text: str, letters: str, end: int) -> int | None:
-    """Where the words begin that end at `end` and have the initials `letters`; None if none do."""
+    """The start of the words before `end` whose initials are `letters`; None if there are none."""
     wanted = [letter for letter in letters.removesuffix('s') if letter.isupper()]
     if len(wanted) < 2:
         return None

@@ -1,7 +1,7 @@
-"""What a text says that its subject is: 'American comedy film' in "Duck Soup is an American ...".
+"""How a text defines its subject: 'American comedy film' in "Duck Soup is an American comedy ...".
 
-The noun of a definition tells the kind of the subject better than its name does: there are films
-called 'Laura', 'Fargo' and '1984'.
+The noun of a definition is better evidence of a kind than the name is: there are films called
+'Laura', 'Fargo' and '1984'.
 """
 
 import re
@@ -12,7 +12,7 @@ _BEGINNING = 400
 _IS_A = re.compile(
     r'\b(?:is|was|are|were)\s+(?:(?:both|either|one|some)\s+(?:of\s+)?)?(?:an?|the|two|three)\s+'
 )
-# What else the verb of a definition may lead to: where, by whom, of what.
+# Other continuations of a defining sentence: where, by whom, of what.
 _IS_SAID_TO_BE = re.compile(
     rf'{_IS_A.pattern}|\b(?:is|was|are|were)\s+(?:one|part|born|located|situated|founded'
     r'|established|formed|built|fought|awarded|designed|released)\b'
@@ -37,7 +37,7 @@ _SUBJECT = re.compile(
 )
 _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
 _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
-# The most words of a definition; longer ones are no noun phrase any more.
+# Maximum number of words of a definition; longer ones are not noun phrases.
 _MOST_WORDS = 10
 # A phrase goes on with these, and its noun has gone before.
 _ENDS = frozenset(
@@ -45,7 +45,7 @@ _ENDS = frozenset(
     'starring than that the to under where which who whose with a an its his her their it he '
     'she they is was are were has had'.split()
 )
-# What begins a sentence that names nothing, unless it begins a title: 'Who Framed Roger Rabbit'.
+# First words of sentences without a subject, except in titles: 'Who Framed Roger Rabbit'.
 _NO_NAMES = _ENDS | frozenset(
     'there here this that these those below above what when why how some many most all both '
     'each every another other such i you we my our your everyone everybody someone somebody '
@@ -55,7 +55,7 @@ _NO_NAMES = _ENDS | frozenset(
 )
 _SMALL = frozenset('a an and as at but by for from in nor of on or the to with'.split())
 _BEHIND_PARTICIPLES = frozenset('as at between by for from in near of on to under with'.split())
-# What no name has in lower case.
+# Lower-case words that no name contains.
 _OF_CLAUSES = frozenset('that which who has have had'.split())
 _PARTICIPLE = re.compile(
     r'(?:co-)?(?:\w{2,}(?:ed|ing)|written|made|born|known|set|shot|built|held|sung|produced)|\w+ly'
@@ -93,21 +93,14 @@ def subject(text: str) -> str | None:
         return None
     quoted = any(mark in found['before'] for mark in '"“`')
     # "Born in Oslo, Ada was a singer": the subject follows the comma.
-    participle = _PARTICIPLE.fullmatch(first.lower()) and not _BEHIND_PARTICIPLES.isdisjoint(
-        others[:1]
-    )
-    if (
-        (found['aside'] or ',' in found['name'])
-        and not quoted
-        and (first.lower() in _NO_NAMES or participle)
-    ):
+    is_behind = bool(others) and others[0] in _BEHIND_PARTICIPLES
+    is_participle = is_behind and _PARTICIPLE.fullmatch(first.lower())
+    begins_phrase = first.lower() in _NO_NAMES
+    has_comma = found['aside'] or ',' in found['name']
+    if has_comma and not quoted and (begins_phrase or is_participle):
         return None
     is_title = bool(others) and all(word[0].isupper() or word in _SMALL for word in others)
-    if (
-        first.lower() in _NO_NAMES
-        and not (quoted or is_title)
-        or not _OF_CLAUSES.isdisjoint(others)
-    ):
+    if (begins_phrase and not (quoted or is_title)) or not _OF_CLAUSES.isdisjoint(others):
         return None
     return found['name'].strip()
 

@@ -1,7 +1,5 @@
 """Documents with their entity links, and the JSON Lines files that they are read from."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Collection, Sequence
@@ -14,7 +12,7 @@ from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import check_object, check_string, errors_at, short_repr
 from opql_jax.corpus.rejected import convert_lines
 
-# Characters of a mention; more are a wrong span, and would not fit in a passage.
+# Longest mention; a longer one is a wrong span, and would not fit in a passage.
 MAX_MENTION = 1000
 
 

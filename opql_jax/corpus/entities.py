@@ -19,9 +19,9 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import short_repr
 
 UNKNOWN_KIND = 'name'
-# Of titles that nothing else names, partly in lower case: 'The Guide for Visitors'.
+# The kind of titles partly in lower case that no text mentions: 'The Guide for Visitors'.
 TITLE_KIND = 'title'
-# Characters of a kind.
+# Longest kind, in characters.
 LONGEST_KIND = 100
 
 

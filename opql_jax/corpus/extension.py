@@ -1,7 +1,5 @@
 """Extending a prepared corpus with new documents: its entities and passages keep their ids."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Sequence
@@ -56,7 +54,7 @@ class BaseCorpus:
         return larger, renamed
 
     def mention_counts(self) -> tuple[collections.Counter[int], int]:
-        """Documents that mention each entity, dropped ones included, and of all documents."""
+        """How many documents mention each entity, dropped or not, and how many there are."""
         documents = self.manifest.counts.documents
         lists = self.passages['mentions'].combine_chunks()
         of_passage = self.passages['doc_id'].combine_chunks().dictionary_encode().indices.to_numpy()

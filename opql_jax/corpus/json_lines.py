@@ -1,7 +1,5 @@
 """Text, JSON and JSON Lines, and fields of their records; errors name file, line and field."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import json

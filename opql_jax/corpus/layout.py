@@ -5,8 +5,6 @@ which no name and no sentence crosses: those of headings, list items, rows of ta
 chat or a poem, quoted mail, addresses and front matter.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -46,11 +44,11 @@ _LABEL = re.compile(
 )
 _LABEL_WORDS = 4
 _LONGEST_STATEMENT = 120
-# Widths of filled lines: at least, enough without other evidence, and at most.
+# Widths of filled lines: least, sufficient without other evidence, and greatest.
 _NARROW, _WIDE, _WIDEST = 40, 55, 160
-# The least share of filled line breaks before lower case; in prose it is some 0.8.
+# Least share of line breaks before lower case in a filled paragraph; prose has about 0.8.
 _LOWER = 0.3
-# What no line but one of a filled paragraph ends with.
+# Ends only lines inside filled paragraphs.
 _GOES_ON = re.compile(
     r'(?:\b(?:a|an|and|as|at|by|for|from|her|his|in|is|its|of|on|or|that|the|their|to|was|were'
     r'|which|who|with)|,)$'
@@ -60,27 +58,16 @@ _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
 
 
 class _Line(NamedTuple):
-    """A line of a text.
-
-    Attributes:
-        start, end: of its words, without quotation marks of mail and space around them.
-        depth: how often it is quoted.
-        kind: 'blank', 'alone' for one that is joined to none, 'item' or 'label' for one that begins
-            something, or 'plain'.
-        is_lower: whether it begins with a letter in lower case.
-        indent: how far its words are indented.
-        width: its characters, with the indentation.
-        hard: whether Markdown keeps the line break after it.
-    """
+    """A line of a text, without quotation marks of mail and space around it."""
 
     start: int
     end: int
-    depth: int
-    kind: str
-    is_lower: bool
+    depth: int  # how often it is quoted
+    kind: str  # 'blank', 'alone' (joined to none), 'item' or 'label' (begin something), or 'plain'
+    is_lower: bool  # whether it begins with a letter in lower case
     indent: int
-    width: int
-    hard: bool
+    width: int  # in characters, with the indentation
+    hard: bool  # whether Markdown keeps the line break after it
 
 
 def cleaned(text: str) -> str:

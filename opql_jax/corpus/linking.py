@@ -1,7 +1,5 @@
 """Entity linking: documents that carry no links get mentions by the names of the entities."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools
@@ -20,17 +18,17 @@ from opql_jax.corpus.extension import BaseCorpus
 BATCH_DOCUMENTS = 1024
 
 # Documents with their mentions by entity id.
-_MENTIONS, _TEXT = pa.list_(tables.MENTION), pa.string()
 LINKED = pa.schema(
-    [('id', _TEXT), ('title', _TEXT), ('title_entity', pa.int32()), ('text', _TEXT)]
-    + [('mentions', _MENTIONS)]
-)
+    [
+        ('id', pa.string()), ('title', pa.string()), ('title_entity', pa.int32()),
+        ('text', pa.string()), ('mentions', pa.list_(tables.MENTION)),
+    ]
+)  # fmt: skip
 
-# Texts with an entity, at least, for it to be dropped for its share: that is then known to a tenth,
-# while of three short texts two may well be about one person.
+# An entity in fewer texts is not dropped for its share: of three short texts two may well be about
+# one person.
 DROP_FROM = 100
-# Characters searched at a time: each of the names that begin alike is found, and only the longest
-# kept.
+# Characters searched at a time, which bounds the matches of names that begin alike.
 _WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
@@ -57,9 +55,9 @@ class MentionLinker:
 
         Args:
             vocab: where the spellings come from.
-            drop_above_rate: in `link_all`, an entity in more than this share of the texts says
-                nothing about any of them (a tag such as 'film') and loses its mentions, if it is in
-                at least `DROP_FROM`; 1 keeps all.
+            drop_above_rate: in `link_all`, an entity in more than this share of the texts, and in
+                at least `DROP_FROM`, loses its mentions: it says nothing about any of them (a tag
+                such as 'film'); 1 keeps all.
             nested: whether a match inside a kept one is a mention too, as 'comedy' in 'romantic
                 comedy'. The outer one must begin with a lower-case letter: the words of a name
                 ('Black' in 'Jack Black') mostly do not mean what they mean elsewhere.
@@ -211,14 +209,9 @@ def _linked_batch(
                 field = f'mentions[{i}].entity'
                 spans.append((start, end, _key_id(vocab, document, field, mention.entity)))
             mentions.append(spans)
-    arrays = [
-        pa.array([d.id for d in documents], pa.string()),
-        pa.array([d.title for d in documents], pa.string()),
-        pa.array([_title_id(vocab, d) for d in documents], pa.int32()),
-        pa.array([d.text for d in documents], pa.string()),
-        tables.mention_array(mentions),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=LINKED)
+    rows = ((d.id, d.title, _title_id(vocab, d), d.text) for d in documents)
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows), LINKED)]
+    return pa.RecordBatch.from_arrays([*arrays, tables.mention_array(mentions)], schema=LINKED)
 
 
 def _title_id(vocab: EntityVocab, document: Document) -> int:

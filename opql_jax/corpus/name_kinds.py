@@ -13,12 +13,12 @@ from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
 
-# How the name of a firm may end.
+# Endings of firms' names.
 PARTNERS = (
     r'(?:and|&) (?:Sons?|Daughters?|Brothers|Sisters|Bros\.?|Co\.|Company|Partners|Associates)'
     r'(?!\w)'
 )
-# What a name ends or begins with that tells its kind whatever the rest is. Left out are surnames,
+# First and last words that decide the kind of a name, whatever the rest. Left out are surnames,
 # such as 'Church' and 'Hill', and what is as often something else.
 _WORDS = tuple(
     (re.compile(words), kind)
@@ -46,7 +46,7 @@ _WORDS = tuple(
 _SURNAMES = re.compile(r'\S+ (?:Castle|Dam|Lake|Park|Press|Street)|(?:Lake|River) \S+')
 # Kinds for which spaCy takes names of other ones.
 _UNCERTAIN = frozenset({'person', 'organisation', 'place', 'product', UNKNOWN_KIND})
-# What stands before a person's name, and after it: "the violinist Joel Stern", "Mayor Haldane",
+# Contexts before and after a person's name: "the violinist Joel Stern", "Mayor Haldane",
 # "Amara Finch (born 1980)", "Amara Finch, 44, runs".
 _PERSON_BEFORE = re.compile(
     r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator'
@@ -70,9 +70,9 @@ _LIVED_IN = re.compile(
     r'\b(?:born|raised|grew up|lives?|lived|living|died|buried|settled|based|located|situated'
     r'|stands|stood) in\s$'
 )
-# What may be a place after all; a firm or a work may have been lived in, too.
+# Kinds that may turn out to be places; one can live in a firm or a work, too.
 _NO_PLACES = ('person', 'group', UNKNOWN_KIND)
-# So many characters before a name are looked at.
+# Characters before a name that are considered.
 _BEFORE_CHARACTERS = 40
 
 
@@ -132,7 +132,7 @@ def stands_as_place(text: str, start: int, end: int) -> bool:
     return before is not None and not _ELSE_AFTER.match(text, end)
 
 
-# What a label asks for, as "Gardener: Ines Duarte" and "home port: Hull" do.
+# Labels that tell a kind, as in "Gardener: Ines Duarte" and "home port: Hull".
 _OFFICES = (
     f'{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse'
     '|priest|bride|groom'
@@ -165,7 +165,7 @@ def labelled_kind(label: str, name: str, kind: str) -> str:
 
 
 def persons(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Persons whom spaCy took for something else, by what stands beside a name.
+    """Corrects names that spaCy did not take for persons, by the words beside them.
 
     So are other names of that text that are spelt alike and were taken for the same, and its last
     word alone. The last word of any person's name is a person, too, where it is of no known kind,

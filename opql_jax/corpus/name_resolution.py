@@ -10,8 +10,6 @@ Without a list of entities, a name means one entity in all documents, but for th
   of its own, as the text does not say which one is meant.
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import dataclasses
@@ -42,19 +40,19 @@ _LETTERS = str.maketrans(
 )
 # Kinds whose names are shortened to one word; Google is not Google Maps.
 _SHORTENED = frozenset({'person', UNKNOWN_KIND})
-# Persons of one first or last name, at least, by which it says nothing alone.
+# A first or last name of this many persons is ambiguous by itself.
 _PERSONS_OF_A_NAME = 3
-# Spans looked at before "born" and behind it; and persons of one name, at most.
+# Spans considered before and after "born", and maximum number of persons of one name.
 _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
-# Words that the long form of an organisation may have besides its short one.
+# Legal forms, which the short names of organisations lack.
 _FORMS = frozenset(
     'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
 )
 # The first characters of a text, in which it names what it is about.
 _BEGINNING = 5
-# Characters around a mention in which the word in brackets of a title is looked for.
+# Characters around a mention in which to look for the word in brackets of a title.
 _CONTEXT = 200
-# Longest name that is folded once for all mentions; whole texts are folded, too.
+# Longest name whose folded form is cached; whole texts are folded, too.
 _NAME = 100
 
 
@@ -116,7 +114,7 @@ def resolve(
         for span in found:
             surface = ' '.join(document.text[span.start : span.end].split())
             if span.kind == CONCEPT:
-                # Which no name has for its key, as `fold` leaves no brackets.
+                # A key that no name has, as `fold` removes brackets.
                 key = f'{name_of(surface)} ({CONCEPT})'
             else:
                 key = surface if span.kind in VALUES else shared.entity(keys, span, surface)
@@ -139,7 +137,7 @@ def resolve(
         key: TITLE_KIND if is_heading(key) else _most_frequent(counts)
         for key, counts in kinds.items()
     } | kinds_by_definition
-    # Those of all texts are persons before it is looked at what 'its' means in any.
+    # First for all texts: what is a person decides what 'its' can mean.
     persons = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
     kind_of |= {mention.entity: 'person' for found in persons for mention in found}
     resolved = [
@@ -162,7 +160,7 @@ def _in_place_of(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> list[Span]:
-    """Spans, with whole names that have acronyms, and other uses of terms defined in quotes."""
+    """Adds full names of defined acronyms, and uses of terms that are defined in quotes."""
     whole: list[Span] = []
     for term in terms:
         if not term.is_quoted and (not whole or whole[-1].end <= term.start):
@@ -206,9 +204,8 @@ def _with_pronouns(
     """A document with what its pronouns mean, of which `persons` are known."""
     mentions = document.mentions or ()
     found = [*mentions, *persons, *possessives(document.text, mentions, kinds)]
-    return dataclasses.replace(
-        document, mentions=tuple(sorted(found, key=lambda mention: mention.start))
-    )
+    found.sort(key=lambda mention: mention.start)
+    return dataclasses.replace(document, mentions=tuple(found))
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
@@ -363,9 +360,9 @@ class _Names:
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
-    A term or acronym that others define, all for the same name, means that one. A first or last
-    name of several persons means none of them, and in each document somebody else. Persons of one
-    name who are born elsewhere, or in other years, are not the same.
+    A term or acronym that others define, all for the same name, means that name. A first or last
+    name of several persons means none of them, but somebody else in each document. Persons of one
+    name with different places or years of birth are different.
     """
 
     def __init__(self, names: Sequence[_Names], titles: _Titles):
@@ -392,7 +389,7 @@ class _SharedNames:
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])
             if name in self._several and span.kind in _SHORTENED:
-                # Which no other name has for its key, as `fold` leaves no brackets.
+                # A key that no other name has, as `fold` removes brackets.
                 return f'{name} ({names.document})'
         key = names.entity(span, name)
         return self._apart.get((key, names.document), key)
@@ -421,7 +418,7 @@ def _apart(names: Sequence[_Names], titles: _Titles) -> dict[tuple[str, str], st
 
 
 def _contradict(facts: set[str], others: set[str]) -> bool:
-    """Whether two sets of places and years have places, or years, and none of them together."""
+    """Whether two sets of places and years both have places, or both years, but none in common."""
     for is_year in (True, False):
         kind = {fact for fact in facts if fact.isdigit() == is_year}
         of_kind = {other for other in others if other.isdigit() == is_year}
@@ -435,7 +432,7 @@ _YEAR = re.compile(r'\b\d{4}\b')
 
 
 def _births(text: str, spans: Sequence[Span]) -> dict[str, set[str]]:
-    """Where and when a text says that persons are born, by the folded name before that."""
+    """Places and years of birth that a text states, by the folded name of the person."""
     found: dict[str, set[str]] = {}
     starts = [span.start for span in spans]
     for match in _BORN.finditer(text):

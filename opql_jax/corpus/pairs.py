@@ -6,8 +6,6 @@ Both are SQL queries over two tables, written so that DuckDB, which runs them he
 passage is about.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 
@@ -101,7 +99,7 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
 
 
 def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, np.ndarray]:
-    """How many passages mention two entities, and how far that is above chance (paper §2.5).
+    """Counts the passages that mention two entities, and compares with chance (paper §2.5).
 
     Args:
         passages: as in `mine_pairs`.
@@ -113,12 +111,8 @@ def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, n
     """
     batches = list(_query(mutual_information_sql(len(passages), min_passages), passages))
     dtypes = {'low': np.int32, 'high': np.int32, 'passages': np.int32, 'pmi': np.float64}
-    return {
-        name: np.concatenate(
-            [np.zeros(0, dtype), *(batch[name].to_numpy() for batch in batches)]
-        ).astype(dtype)
-        for name, dtype in dtypes.items()
-    }
+    columns = lambda name, dtype: [np.zeros(0, dtype), *(b[name].to_numpy() for b in batches)]
+    return {n: np.concatenate(columns(n, dtype)).astype(dtype) for n, dtype in dtypes.items()}
 
 
 def _query(sql: str, passages: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -140,9 +134,8 @@ def mention_tables(passages: pa.Table) -> tuple[pa.Table, pa.Table]:
     mentions = mention_rows(pa.RecordBatch.from_arrays([ids, column], ['passage', 'mentions']))
     title = passages['title_entity'].to_numpy()
     with_title = np.flatnonzero(title >= 0).astype(np.int32)
-    return pa.Table.from_batches([mentions]), pa.table(
-        {'passage': with_title, 'entity': title[with_title]}
-    )
+    titles = pa.table({'passage': with_title, 'entity': title[with_title]})
+    return pa.Table.from_batches([mentions]), titles
 
 
 def mention_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -150,9 +143,8 @@ def mention_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     column = batch['mentions']
     counts = np.diff(column.offsets.to_numpy())
     passage = np.repeat(batch['passage'].to_numpy(), counts)
-    mention = np.arange(len(passage), dtype=np.int32) - np.repeat(
-        np.cumsum(counts) - counts, counts
-    ).astype(np.int32)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    mention = (np.arange(len(passage)) - first).astype(np.int32)
     flat = column.flatten()
     fields = (flat.field(name) for name in ('entity', 'start', 'end'))
     columns = [pa.array(passage), pa.array(mention), *fields]

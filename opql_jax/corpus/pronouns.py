@@ -1,15 +1,14 @@
-"""Resolves 'he', 'she', 'his' and 'her' to persons whom sentences before name.
+"""Resolves 'he', 'she', 'his' and 'her' to persons named before, by rules that rather stay silent.
 
-Rules, which would rather say nothing than something wrong. A pronoun, 'her' only before a noun,
-refers to the only person of its sentence whom it may mean, else to the only one of the sentence
-before, and so on backwards. Of several it refers to the one of whom the sentence goes on to speak,
-as it has a pronoun for it or says what it "is", or to the first if only that is known to be of the
-gender, else to none. It may mean neither who says it, nor one of the other
-gender, nor whom the last pronoun of the other gender referred to. What tells a gender anywhere in a
-text are words beside a name ("his wife Ann"), first names, and pronouns that could mean nobody
-else. A text that says 'he' or 'she' before it names anybody is about somebody whom it does not
-name, and nothing in it is resolved. 'It', 'they', 'him' and 'her' as an object are left open. 'Its'
-and 'their' before a noun mean what the sentence before begins with, or the one thing that it names.
+A pronoun ('her' only before a noun) means the only candidate in its sentence, else the only one in
+the sentence before, and so on backwards. Of several candidates it means the one of whom the
+sentence goes on to speak (by a pronoun, or by what the person "is"), else the first if only that
+one is known to be of the gender, else nobody. Candidates are neither the speaker, nor of the other
+gender, nor whom the last pronoun of the other gender meant. Genders are told by words beside a name
+("his wife Ann"), first names, and pronouns that can mean nobody else. If 'he' or 'she' comes before
+any name, the text is about somebody whom it does not name, and nothing is resolved. 'It', 'they',
+'him' and 'her' as an object stay open. 'Its' and 'their' before a noun mean what the sentence
+before begins with, or the only thing that it names.
 """
 
 import bisect
@@ -30,13 +29,13 @@ _PRONOUN = re.compile(
     r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)'
     r'(?! or (?:s?he|his|her)\b)'
 )
-# Words after 'her' that go on after an object, as in "saw her in London".
+# Words that show 'her' before them to be an object, as in "saw her in London".
 _BEHIND_OBJECT = frozenset(
     'a about an and as at because before but by during for from if in into of on or since so '
     'that the then there this to until when where which while who with after again away back '
     'home not off out over up'.split()
 )
-# Words for persons of one gender.
+# Gendered nouns and titles.
 _HE = (
     'Mr|Sir|Lord|Father|Brother|Uncle|[Kk]ing|[Pp]rince|[Dd]uke|[Cc]ount|[Bb]aron|[Ee]mperor'
     '|(?:grand)?(?:father|son)|husband|brother|uncle|nephew|widower|fisherman|businessman'
@@ -72,12 +71,12 @@ _NAMES_OF_WOMEN = frozenset(
 )
 # Behind what a sentence is about.
 _IS = re.compile(r'(?: \([^()\n]{0,200}\))?,? (?:is|was) ')
-# What may be a person where recognition says no more than that it is a name.
+# A name of unknown kind that may be a person.
 _FULL_NAME = re.compile(r'[A-Z][^\W\d_]+ [A-Z][^\W\d_]+')
 _ARTICLE = re.compile(r'\b[Tt]he $')
-# Sentences back in which a person is looked for.
+# How many sentences back to look for a person.
 _SENTENCES = 3
-# Persons of a sentence, at most, among whom one is looked for.
+# Maximum number of persons considered per sentence.
 _PERSONS = 100
 
 
@@ -121,21 +120,17 @@ def pronouns(
         if is_name or pronoun['behind'] in _BEHIND_OBJECT:
             continue
         turn = bisect.bisect_right(begins, start) - 1
-        speaker = (
-            entity_at.get(said[turn].name_start) if turn >= 0 and start < said[turn].end else None
-        )
+        is_said = turn >= 0 and start < said[turn].end
+        speaker = entity_at.get(said[turn].name_start) if is_said else None
         he = pronoun['he'] is not None
         places.append(_Pronoun(start, end, he, sentence_number(start), speaker))
-    persons = [
-        _Person(
-            mention.entity,
-            mention.start,
-            number := sentence_number(mention.start),
-            mention.start == starts[number - 1] and _IS.match(text, mention.end) is not None,
-        )
-        for mention in named
-    ]
-    _meant(places, persons, is_he)  # tells genders, of which the text before them has a use, too
+    persons = []
+    for mention in named:
+        number = sentence_number(mention.start)
+        is_first = mention.start == starts[number - 1]
+        is_topic = is_first and _IS.match(text, mention.end) is not None
+        persons.append(_Person(mention.entity, mention.start, number, is_topic))
+    _meant(places, persons, is_he)  # finds genders, which help earlier pronouns too
     return _meant(places, persons, is_he)
 
 
@@ -161,7 +156,7 @@ class _Person(NamedTuple):
 def _meant(
     places: Sequence[_Pronoun], named: Sequence[_Person], is_he: dict[str, bool]
 ) -> list[Mention]:
-    """Whom pronouns mean; adds the genders to `is_he` that they tell."""
+    """Resolves pronouns; adds to `is_he` the genders that they reveal."""
     # The persons whom a sentence refers to, in the order of the text, and whether it is about them.
     of_sentence: dict[int, dict[str, bool]] = {}
     last: dict[bool, str] = {}  # whom 'he' and 'she' referred to last
@@ -204,7 +199,7 @@ def _meant(
 
 _POSSESSIVE = re.compile(r'\b(?P<its>[Ii]ts|[Tt]heir) [a-z]+\b(?! or )')
 _NO_THINGS = frozenset({'person', 'group', 'concept', 'language'}) | VALUES
-# Characters at the beginning of a sentence, in which it names what it is about.
+# A sentence is about a name that starts within this many characters.
 _SUBJECT = 5
 
 
@@ -226,12 +221,9 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
         may_be = [mention for mention in named if kinds[mention.entity] not in _NO_THINGS]
         several = {mention.entity for mention in may_be}
         persons = {mention.entity for mention in named if kinds[mention.entity] == 'person'}
-        if (
-            not may_be
-            or '\n' in text[before:begin]
-            or starting_in(mentions, begin, match.start())
-            or (match['its'][0] in 'tT' and len(persons) > 1)
-        ):
+        if '\n' in text[before:begin] or starting_in(mentions, begin, match.start()):
+            continue
+        if not may_be or (match['its'][0] in 'tT' and len(persons) > 1):
             continue
         if len(several) == 1 or may_be[0].start - before <= _SUBJECT:
             resolved.append(Mention(*match.span('its'), may_be[0].entity))
@@ -239,12 +231,10 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
 
 
 def _may_be_person(text: str, mention: Mention, kinds: Mapping[str, str]) -> bool:
-    kind = kinds[mention.entity]
-    return kind == 'person' or (
-        kind == UNKNOWN_KIND
-        and _FULL_NAME.fullmatch(text, mention.start, mention.end) is not None
-        and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
-    )
+    if (kind := kinds[mention.entity]) != UNKNOWN_KIND:
+        return kind == 'person'
+    is_full = _FULL_NAME.fullmatch(text, mention.start, mention.end)
+    return bool(is_full) and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
 
 
 def _gender(text: str, mention: Mention) -> bool | None:

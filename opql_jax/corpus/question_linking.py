@@ -1,7 +1,5 @@
 """Finds the entities that a question in plain words names, by the spellings of a vocabulary."""
 
-from __future__ import annotations
-
 import bisect
 import functools
 import itertools
@@ -26,20 +24,20 @@ _JOINED = re.compile(
     rf'{_CAPITALISED.pattern}(?: (?:and|at|for|from|in|of|on|to|with)(?: (?:a|an'
     rf'|the))?(?: {_CAPITAL})+)+'
 )
-# Unknown names of a question for which near ones are looked for.
+# Maximum number of unknown names for which to suggest others.
 _NEAR = 3
-# What a question begins with, though it is no name.
+# First words of questions that are not names.
 _OPENERS = _FUNCTION_WORDS | frozenset(
     'among between describe explain find give list name please show tell'.split()
 )
 _NEVER_NAMES = frozenset('a an i the'.split())
-# What stands between two names that are joined.
+# Text between two joined names.
 _AND_OR_OR = re.compile(
     r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE
 )
-# Names of a question that are followed, and of those that are not how many are told.
+# Maximum number of names to follow, and of others to mention in the note.
 MOST_NAMES, _TOLD = 8, 3
-# How a spelling belongs to an entity, the surest first.
+# Relations of a spelling to an entity, the surest first.
 _NAME, _WITHOUT_BRACKETS, _ALIAS, _SURNAME = range(4)
 
 
@@ -60,7 +58,7 @@ def followed(names: Sequence[Named]) -> tuple[list[Named], list[Named]]:
 
 
 def left_out_note(left_out: Sequence[str]) -> str:
-    """What an answer says of the names that are left out, '' of none."""
+    """The note of an answer on names that are left out; '' if none are."""
     if not left_out:
         return ''
     more = f' and {len(left_out) - _TOLD:,} more' if len(left_out) > _TOLD else ''
@@ -147,7 +145,7 @@ class QuestionLinker:
         return means or [vocab.id(name)]  # by a spelling that folds to nothing, or raises
 
     def unique_name(self, entity: int) -> str:
-        """What names this entity and no other: its name, or else its key."""
+        """A name of this entity only: its name, or else its key."""
         name = self._vocab.names[entity]
         return name if self.meanings(name) == [entity] else self._vocab.keys[entity]
 

@@ -13,8 +13,6 @@ the last, the entities it should reach) are optional, and other fields are ignor
 answers are keys of a vocabulary, or else names or aliases.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -33,9 +31,9 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.rejected import convert_lines
 
 RELATION_SEPARATOR = ' > '
-# No question means more; a larger number is a mistake.
+# A larger number is a mistake.
 MAX_HOPS = 100
-# Characters of a question that is asked.
+# Longest question, in characters.
 LONGEST = 2000
 
 

@@ -40,7 +40,7 @@ KINDS = {
     }.items()
     for label in labels.split()
 }
-# Characters that spaCy gets at a time: it takes 1 GB for 100,000, and a seventh longer.
+# Characters given to spaCy at a time: 100,000 take 1 GB, and a seventh longer per character.
 MAX_CHARACTERS = 40_000
 # Runs of marks, such as rules across a page, are cut out: spaCy splits them in quadratic time.
 _MARKS = re.compile(r'(?:[^\w\s]|_){100,}')
@@ -185,9 +185,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         if (bracket := text.find(' (', start, end)) > start:
             end = bracket
         # "The Time Machine", but not "The film" or "the Time Machine".
-        if (article := _ARTICLE.match(text, start, end)) and (
-            text[start].islower() or begins_sentence(text, start)
-        ):
+        is_common = text[start].islower() or begins_sentence(text, start)
+        if is_common and (article := _ARTICLE.match(text, start, end)):
             start = article.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
@@ -236,7 +235,7 @@ _DATE = re.compile(
     rf'|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE'
     rf'|{_UNITS})\b)?'
 )
-# How long something takes or is ago, and ages, which 'when' does not ask for.
+# Durations and ages, which 'when' does not ask for.
 _DURATION = re.compile(
     rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year'
     r'|decade)s?(?:[ -]old)?',
@@ -298,11 +297,8 @@ def with_units(text: str, spans: Sequence[Span]) -> list[Span]:
     """Numbers with the unit of measurement that stands behind them, which are quantities."""
     found = []
     for span in spans:
-        if (
-            span.kind in VALUES
-            and _NUMBER.fullmatch(text, span.start, span.end)
-            and (unit := _UNIT.match(text, span.end))
-        ):
+        is_number = span.kind in VALUES and _NUMBER.fullmatch(text, span.start, span.end)
+        if is_number and (unit := _UNIT.match(text, span.end)):
             span = Span(span.start, unit.end(), 'quantity')
         found.append(span)
     return _disjoint(found)
@@ -313,7 +309,7 @@ _TITLE_WORDS = 8
 
 
 def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
-    """What stands in quotes and begins with a capital is the title of a work."""
+    """Adds quotations that begin with a capital, as titles of works."""
     titles = [
         Span(match.start(1), match.start(1) + len(match[1].rstrip(',.;')), 'work')
         for match in _QUOTED.finditer(text)
@@ -348,7 +344,7 @@ FUNCTION_WORDS = frozenset(
 _SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
     'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()
 )
-# What follows the name of what a sentence is about.
+# Follows the name of the subject of a sentence.
 _ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
 _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")
 
@@ -369,7 +365,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 end = start + possessive.start()
             words = text[start:end].split()
             begins = begins_sentence(text, start)
-            # Of the words, as taking them from a list one by one takes the square of their number.
+            # Counted, as removing words from a list one by one takes quadratic time.
             left_out = 0
             while left_out < len(words) and (word := words[left_out]) in FUNCTION_WORDS:
                 if not (begins or word != 'The' or len(words) - left_out < 2):
@@ -397,7 +393,7 @@ def _without_office(text: str, span: Span) -> Span:
 
 
 def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans joined to the unknown run beside them: of "BBC Radio Kent" spaCy may find "BBC"."""
+    """Joins spans to unknown runs beside them: of "BBC Radio Kent" spaCy may find just "BBC"."""
     joined: list[Span] = []
     for span in sorted(spans):
         before = joined[-1] if joined else None
@@ -425,17 +421,13 @@ def wholes(text: str, spans: Sequence[Span]) -> list[Span]:
         before = found[-1] if found else None
         if before and span.start < before.end:  # the "Sons" of a firm
             continue
-        if (
-            before
-            and {before.kind, span.kind} <= {'person', 'place', UNKNOWN_KIND}
-            and before.kind != 'place'
-            and _PARTICLES.fullmatch(text, before.end, span.start)
-        ):
-            span = Span(before.start, span.end, before.kind)
-            found.pop()
-        if span.kind in ('person', 'organisation', UNKNOWN_KIND) and (
-            partners := _AND_PARTNERS.match(text, span.end)
-        ):
+        may_be_one = span.kind in ('person', 'place', UNKNOWN_KIND)
+        if may_be_one and before and before.kind in ('person', UNKNOWN_KIND):
+            if _PARTICLES.fullmatch(text, before.end, span.start):
+                span = Span(before.start, span.end, before.kind)
+                found.pop()
+        may_be_firm = span.kind in ('person', 'organisation', UNKNOWN_KIND)
+        if may_be_firm and (partners := _AND_PARTNERS.match(text, span.end)):
             span = Span(span.start, partners.end(), 'organisation')
         found.append(span)
     return found
@@ -475,7 +467,7 @@ def cells(text: str, spans: Sequence[Span]) -> list[Span]:
             within = starting_in(spans, start, end)
             if not any(span.kind in VALUES for span in within):
                 gone |= set(within)
-                # Of a name that was found in parts, the last part tells what it is.
+                # If a name was found in parts, the last one has its kind.
                 kind = within[-1].kind if within else UNKNOWN_KIND
                 found.append(Span(start, end, labelled_kind(label, text[start:end], kind)))
     return _disjoint(found, [span for span in spans if span not in gone])
@@ -510,7 +502,7 @@ def _disjoint(first: Sequence[Span], then: Sequence[Span] = ()) -> list[Span]:
     return [span for span, _ in kept]
 
 
-# What each does to recall and precision: see `benchmarks/recognition.py`.
+# For their effect on recall and precision see `benchmarks/recognition.py`.
 RULES: tuple[Rule, ...] = (
     bordered,
     trim,

@@ -1,7 +1,5 @@
 """Files whose bad lines do not stop a run, but are kept with reasons in `rejected.jsonl`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -18,7 +16,7 @@ from opql_jax.corpus.json_lines import byte_lines, decode, parse
 _log = logging.getLogger(__name__)
 
 REASONS_SHOWN = 3
-# Characters of a line up to which rejected.jsonl repeats it.
+# Longest line, in characters, that rejected.jsonl repeats whole.
 MAX_REPEATED = 10_000
 
 R = TypeVar('R')
@@ -31,7 +29,7 @@ def convert_lines(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[T]:
-    """What `convert` makes of the lines of a JSON Lines file, in order, without blank ones.
+    """Converts the lines of a JSON Lines file, in order, without blank ones.
 
     Args:
         convert: is given the number of a line, from 1, and its JSON value; raises InputError for a
@@ -70,7 +68,7 @@ def convert_records(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """What `convert` makes of rows of a table or whole files, each with where it stands.
+    """Converts rows of a table or whole files; gives each with its place.
 
     Args:
         source, unit: what holds the records, and what they are called, for messages.
@@ -129,7 +127,7 @@ def check_rejected(
 
 
 def _repeated(record: object, line: bytes) -> object:
-    """What rejected.jsonl shows of a line: its record, or else its text, cut if it is long."""
+    """A line as rejected.jsonl shows it: its record, or else its text, cut if it is long."""
     try:
         if record is not None and len(line) <= MAX_REPEATED and json.dumps(record, allow_nan=False):
             return record

@@ -1,7 +1,5 @@
 """Splitting edited English text into sentences, by rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -46,11 +44,8 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
         start = gap.end()
         if start >= len(text) or start <= first:
             continue
-        if (
-            gap['stop']
-            and '\n' not in gap[0]
-            and not _ends_sentence(text, gap['stop'], gap.start(), start, in_lower_case)
-        ):
+        may_go_on = gap['stop'] and '\n' not in gap[0]
+        if may_go_on and not _ends_sentence(text, gap, in_lower_case):
             continue
         while position < len(mentions) and mentions[position][1] <= start:
             position += 1
@@ -60,11 +55,12 @@ def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) ->
     return starts
 
 
-def _ends_sentence(text: str, stop: str, stop_at: int, start: int, in_lower_case: bool) -> bool:
+def _ends_sentence(text: str, gap: re.Match[str], in_lower_case: bool) -> bool:
+    stop_at, start = gap.span()
     following = text[start : start + 40].lstrip(_OPENING)
     if not following or (following[0].islower() and not in_lower_case):
         return False
-    if stop != '.':
+    if gap['stop'] != '.':
         return True
     word = _LAST_WORD.search(text, max(0, stop_at - 40), stop_at)[0]  # type: ignore[index]  # it matches any text
     if in_lower_case:
@@ -87,6 +83,6 @@ def sentence_numbers(
         counts: [passages] the number of sentences of each passage.
         passage, offset: [n] passages and offsets in their texts, not negative.
     """
-    # One rising sequence, so that one search finds any of them.
+    # One rising sequence, for a single search.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
     return np.searchsorted(keys, (passage.astype(np.int64) << 32) | offset, side='right')

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 # Kinds that are values, not names.
 VALUES = frozenset({'date', 'quantity'})
-# Longest name that is searched for: of many that begin alike, a text may have each at each place.
+# Longest name to search for: many names that begin alike may all match at each place of a text.
 MAX_NAME = 200
 POSSESSIVE = re.compile(r"['’]s?$")
 
@@ -36,12 +36,18 @@ _start, _end = operator.attrgetter('start'), operator.attrgetter('end')
 
 
 def starting_in(places: Sequence[P], start: int, end: int) -> Sequence[P]:
-    """Those of some places, by start, that start in `[start, end)`."""
+    """The places that start in `[start, end)`; `places` are sorted by start."""
     first, last = (bisect.bisect_left(places, at, key=_start) for at in (start, end))
     return places[first:last]
 
 
 def overlap(places: Sequence[Place], start: int, end: int) -> bool:
-    """Whether some disjoint places, by start, have one that overlaps `[start, end)`."""
+    """Whether one of some disjoint places, sorted by start, overlaps `[start, end)`."""
     i = bisect.bisect_right(places, start, key=_end)
     return i < len(places) and places[i].start < end
+
+
+def whole_words(name: str) -> str:
+    """A pattern for a name where it stands as whole words: 'He' is not in 'Herbert'."""
+    before, after = (r'\b' if c.isalnum() else '' for c in (name[0], name[-1]))
+    return before + re.escape(name) + after

@@ -5,8 +5,8 @@ For a corpus that only the cluster holds:
 
     documents = spark.read.parquet('linked')  # linking.LINKED and `number`, the place in the corpus
     split = functools.partial(splitting.split_batch, count_tokens=..., max_tokens=122)
-    passages = number_passages(map_batches(sort_and_drop(documents, 'number'), split,
-        tables.PASSAGES))
+    documents = documents.orderBy('number').drop('number')
+    passages = number_passages(map_batches(documents, split, tables.PASSAGES))
     passages.write.parquet('passages')
     mine_pairs(passages, 'title').write.parquet('pairs')
     mutual_information(passages, min_passages=5).write.parquet('mutual_information')
@@ -14,8 +14,6 @@ For a corpus that only the cluster holds:
 The workers need this package and, for what a stage uses, its dependencies. pyspark comes with the
 extra 'spark' and wants Java 17 or later.
 """
-
-from __future__ import annotations
 
 import contextlib
 import functools
@@ -89,11 +87,6 @@ def map_batches(frame, stage: Callable[[pa.RecordBatch], pa.RecordBatch], schema
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return frame.mapInArrow(lambda batches: map(stage, batches), from_arrow_schema(schema))
-
-
-def sort_and_drop(frame, column: str):
-    """The rows of a DataFrame, sorted by a column, which is then dropped."""
-    return frame.orderBy(column).drop(column)
 
 
 def number_passages(passages):

@@ -1,10 +1,8 @@
-"""Who says 'I': the speaker of a line of a chat, the writer of a (quoted) mail, the stated author.
+"""Finds who says 'I': the speaker of a line of chat, the writer of a mail, the stated author.
 
 Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I'
 means nobody.
 """
-
-from __future__ import annotations
 
 import bisect
 import re
@@ -42,7 +40,7 @@ _WROTE = re.compile(
     r'|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
 )
 _QUOTE = re.compile(r'\s*(?P<marks>>(?:[ \t]*>)*)')
-# Who wrote a text: in its first lines, or 'My name is ...' anywhere; and how a letter ends.
+# Statements of authorship: bylines, 'My name is ...', and the ends of letters.
 _STATED = (
     re.compile(
         rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}"
@@ -78,7 +76,7 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """Who says which lines of an unfilled text, by start, disjoint; unknown speakers are left out.
+    """The lines of an unfilled text with a known speaker, by start, disjoint.
 
     An author whom the title states has to be named in the text, too.
     """
@@ -101,14 +99,12 @@ def turns(text: str, title: str = '') -> list[Turn]:
         elif mail := _FROM.match(text, begin, end):
             by_depth[depth] = mail.span('name')
             wrote = None
-        elif (
+        elif line.rstrip().endswith(':') and (
             attribution := _WROTE.search(text, max(begin, end - 300), end)
-            if line.rstrip().endswith(':')
-            else None
         ):
             wrote, wrote_depth = attribution.span('name'), depth
         elif line.strip() and not _HEADER.match(text, begin, end):
-            # Whom a mail quotes is said above the quote, or in its first line.
+            # The writer of a quotation is named above it, or in its first line.
             if wrote and (depth == wrote_depth + 1 or depth == wrote_depth > 0):
                 by_depth[depth] = wrote
             wrote = None
@@ -126,7 +122,7 @@ def _spoken(text: str, start: int, end: int) -> re.Match[str] | None:
 
 
 def _author(text: str, title: str) -> tuple[int, int] | None:
-    """Where a text names who wrote it; None unless exactly one does so."""
+    """Where a text names its author; None unless it names exactly one."""
     found = {}
     for pattern in _STATED:
         for match in pattern.finditer(text):

@@ -1,7 +1,5 @@
 """Splits documents into passages of a bounded number of tokens, at the ends of sentences."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import logging
@@ -21,28 +19,19 @@ from opql_jax.corpus.sentences import sentence_starts
 _log = logging.getLogger(__name__)
 
 _WORD = re.compile(r'\S+')
-# A cut rest so short, in characters, is tried as a whole again; longer ones would cost a count
-# each.
+# A rest of at most this many characters is tried as a whole again; longer ones cost a count each.
 _LONG_REST = 1000
 
 
 class Passage(NamedTuple):
-    """A piece of a document, with offsets in its own `text`: a row of `tables.PASSAGES`.
-
-    Attributes:
-        title_entity: the entity the document is about, or -1.
-        text: at most `max_tokens` tokens; may begin with "{title}: ".
-        sentence_starts: where its sentences start; the first is 0 and covers a title prefix.
-        mentions: `(start, end, entity id)` by start, an outer one before those in it; two are
-            disjoint or nested.
-    """
+    """A piece of a document, with offsets in its own `text`: a row of `tables.PASSAGES`."""
 
     doc_id: str
     title: str
-    title_entity: int
-    text: str
-    sentence_starts: list[int]
-    mentions: list[Span]
+    title_entity: int  # the entity the document is about, or -1
+    text: str  # at most `max_tokens` tokens; may begin with "{title}: "
+    sentence_starts: list[int]  # the first is 0 and covers a title prefix
+    mentions: list[Span]  # by start, outer ones first; two are disjoint or nested
 
 
 def title_before(title: str) -> str:
@@ -57,7 +46,7 @@ def title_length(passage: Mapping) -> int:
 
 
 def text_start(passage: Mapping) -> int:
-    """Where the indexed text of a passage begins: after its title, unless that is all it has."""
+    """Where the text of a passage begins, after its title, unless it has no other text."""
     cut = title_length(passage)
     return cut if cut < len(passage['text']) else 0
 
@@ -191,9 +180,8 @@ def split_document(
         start, end, _ = cut_mentions[0]
         first_of_them = f'the first [{start}, {end}): {text[start : start + 40]!r}...'
         left_out = f'left out {len(cut_mentions)} mentions longer than a passage'
-        _log.warning(
-            f'document {document.id!r}: {left_out} of {max_tokens} tokens, {first_of_them}'
-        )
+        told = f'{left_out} of {max_tokens} tokens, {first_of_them}'
+        _log.warning(f'document {document.id!r}: {told}')
     return passages
 
 
@@ -221,11 +209,10 @@ def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]
 
 
 def unspaced_borders(text: str, mentions: Sequence[Span]) -> list[int]:
-    """Where a mention begins or ends, inside the text and not beside a space; increasing."""
-    borders = {place for start, end, _ in mentions for place in (start, end)}
-    return sorted(
-        p for p in borders if 0 < p < len(text) and not (text[p - 1].isspace() or text[p].isspace())
-    )
+    """Borders of mentions inside the text and not beside a space, increasing."""
+    borders = sorted({place for start, end, _ in mentions for place in (start, end)})
+    inside = (place for place in borders if 0 < place < len(text))
+    return [p for p in inside if not (text[p - 1].isspace() or text[p].isspace())]
 
 
 def _with_spaces(text: str, start: int, end: int, cuts: Sequence[int]) -> str:
@@ -254,9 +241,8 @@ def _cut_sentence(
         while first + high <= len(stops) and fits(start, stops[first + high - 1]):
             low, high = high, high * 2
         most = min(first + high - 1, len(stops))
-        stop = bisect.bisect_left(
-            stops, True, first + low, most, key=lambda stop: not fits(start, stop)
-        )
+        too_long = lambda stop: not fits(start, stop)
+        stop = bisect.bisect_left(stops, True, first + low, most, key=too_long)
         if stop == first:
             failed.add(stops[first])
             return None

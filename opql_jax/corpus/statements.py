@@ -1,12 +1,10 @@
-"""What rows of tables state: each by itself, with the column's heading before each cell.
+"""Rewrites rows of tables so that each can be read alone, with a heading before each cell.
 
 `| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel |
 captain: Lucy Brandt | home port: Hull`, so that a row that is shown alone can be read alone. Rows
 of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else
 stays.
 """
-
-from __future__ import annotations
 
 import itertools
 import re
@@ -17,7 +15,7 @@ CELL, LABEL = ' | ', ': '
 _RULE = re.compile(r'\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?')
 _BAR = re.compile(r'(?<!\\)\|')
 _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
-# Lines of a table without a rule below its headings, at least; and cells, but for tabs.
+# Fewest lines of a table without a rule below its headings, and fewest cells, except with tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
 _NAMES_OF_LABELS = frozenset(
@@ -26,7 +24,7 @@ _NAMES_OF_LABELS = frozenset(
 _NAMES_OF_VALUES = frozenset(
     '|content|data|description|details|information|value|values'.split('|')
 )
-# Characters of a heading; and how many times longer a table may get by them.
+# Longest heading, and how many times longer headings may make a table.
 _LONGEST_HEADING, _LONGER = 60, 6
 
 
@@ -45,7 +43,7 @@ def restated(text: str) -> str:
 
 
 def _delimiter(line: str) -> tuple[str, int] | str:
-    """What separates a line's cells, and how many there are; equal for all lines of a table."""
+    """The separator of a line's cells, and their number; the same for all lines of a table."""
     stripped = line.strip()
     if '|' in stripped:
         return '|', 0

@@ -1,7 +1,5 @@
 """The tables of a prepared folder: schemas, and Parquet files written atomically and checked."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -38,7 +36,7 @@ class Settings(SharedSettings):
 
 
 class Counts(msgspec.Struct, forbid_unknown_fields=True):
-    """How much of what there is in a prepared folder."""
+    """The counts of a prepared folder."""
 
     documents: int
     documents_without_mentions: int
@@ -60,21 +58,15 @@ class Extended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PreparedManifest(manifest.Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a prepared folder: `settings` are `Settings` and the reader's options.
+    """The manifest of a prepared folder."""
 
-    Attributes:
-        dropped_entities: `{key: share of documents}` of those that are mentioned too often to be
-            linked.
-        extends: the folders that this one continues, oldest first.
-    """
-
-    settings: dict[str, Any]
-    dropped_entities: dict[str, float]
+    settings: dict[str, Any]  # `Settings`, and the reader's options
+    dropped_entities: dict[str, float]  # {key: share of documents} of those too frequent to link
     counts: Counts
-    extends: list[Extended] = []
+    extends: list[Extended] = []  # the folders that this one continues, oldest first
 
     def __post_init__(self):
-        # So that a field that is missing or of another type is reported.
+        # Reports missing fields and wrong types.
         msgspec.convert(self.settings, Settings)
 
     @property
@@ -111,7 +103,7 @@ CONTENTS = (
     'passages.array_record', QUESTIONS, 'tokenizer.json', 'rejected.jsonl',
 )  # fmt: skip
 
-# Bytes that a number, or the place of a string, takes at most; and rows that are decoded at a time.
+# Maximum bytes of a number or of the offset of a string, and rows decoded at a time.
 _WIDTH, _ROWS = 8, 1 << 16
 
 MENTION = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('entity', pa.int32())])
@@ -182,18 +174,16 @@ def read_table(
         found = metadata.schema.to_arrow_schema()
         present = [f for f in schema if f.name in found.names or f.name not in optional]
         for field in present:
-            if found.get_field_index(field.name) < 0 or not _is_like(
-                found.field(field.name).type, field.type
-            ):
+            is_there = found.get_field_index(field.name) >= 0
+            if not is_there or not _is_like(found.field(field.name).type, field.type):
                 raise problem(f'not a table of {", ".join(schema.names)}: no such {field.name}')
         table = _decoded(path, metadata, present)
         if table is None:
             raise problem(f'would decode to more than {most_bytes(path.stat().st_size)} bytes')
         table.validate(full=True)  # also that text is UTF-8
     except (pa.ArrowException, OSError) as error:
-        raise problem(
-            f'truncated, or not a table of {", ".join(schema.names)} ({error})'
-        ) from error
+        expected = f'a table of {", ".join(schema.names)}'
+        raise problem(f'truncated, or not {expected} ({error})') from error
     for name in table.column_names:
         if name not in nullable and any(map(_has_null, table[name].chunks)):
             raise problem(f'a cell of {name} has no value')
@@ -202,9 +192,9 @@ def read_table(
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A column of integers, without nulls (`to_numpy` would import pandas, for 0.25 s)."""
-    return np.from_dlpack(
-        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    )
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return np.from_dlpack(column)
 
 
 def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) -> pa.Table | None:
@@ -213,10 +203,8 @@ def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) 
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(metadata.num_columns)]
     chunks = [chunk for chunk in chunks if chunk.path_in_schema.split('.')[0] in names]
-    if (
-        sum(max(chunk.total_uncompressed_size, chunk.num_values * _WIDTH) for chunk in chunks)
-        > limit
-    ):
+    stated = (max(chunk.total_uncompressed_size, chunk.num_values * _WIDTH) for chunk in chunks)
+    if sum(stated) > limit:
         return None
     # A repeated string is stored once. In lists it is read as a number, and elsewhere few rows are
     # decoded at a time, so that even the longest string in each stays within the limit.
@@ -237,9 +225,8 @@ def _decoded(path: Path, metadata: pq.FileMetaData, fields: Sequence[pa.Field]) 
 def _decoded_size(array: pa.Array) -> int:
     """The bytes of an array in which a value that is repeated is stored as often."""
     if isinstance(array, pa.DictionaryArray):
-        return 4 * len(array) + (
-            pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
-        )
+        lengths = pc.binary_length(array.dictionary).take(array.indices)
+        return 4 * len(array) + (pc.sum(lengths).as_py() or 0)
     if isinstance(array, pa.ListArray | pa.LargeListArray):
         return 8 * len(array) + _decoded_size(array.flatten())
     return array.nbytes

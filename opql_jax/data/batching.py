@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.markup import MarkedPairs, MaskedMentions
 from opql_jax.data.tokenizer import SpecialIds
 
-# Tokens of a row, markup included. The longest holds a passage of 128 tokens with room to spare.
+# Tokens per row, with markup. The longest has room for a passage of 128 tokens.
 BUCKET_LENGTHS = (32, 48, 64, 96, 136)
 # A planned bucket has a multiple of this many rows, so that they divide over devices.
 ROW_MULTIPLE = 8
@@ -78,13 +77,12 @@ def capacities_for(
     rows: int,
     buckets: Buckets = (),
 ) -> dict[int, int]:
-    """The buckets of a batch, {length: rows}: those stated, or those of `plan_capacities`.
+    """The buckets of a batch of `rows` rows, {length: rows}: as stated, or by `plan_capacities`.
 
-    `least` and `lengths` are the tokens that each row needs at least, and that it may have; the
-    longest bucket cuts what is more. `rows` are those of a batch.
+    A row needs at least `least` tokens, and uses up to `lengths`; the longest bucket cuts the rest.
 
-    InputError: stated buckets have other rows together, or are not in order of their lengths; a row
-    does not fit the longest; or this host cannot hold the tokens of a batch.
+    InputError: the rows of stated buckets do not add up, or their lengths do not rise; a row does
+    not fit the longest; or this host cannot hold the tokens of a batch.
     """
     if not buckets:
         most = max(max(BUCKET_LENGTHS), np.max(least, initial=0))
@@ -116,7 +114,7 @@ def bucket_of(length: int, bucket_lengths: Iterable[int]) -> int:
 
 
 class Packer:
-    """Puts each row into the shortest bucket with room, and refuses none that could have fitted."""
+    """Puts each row into the shortest bucket with room; refuses a row only if none has room."""
 
     def __init__(self, capacities: Mapping[int, int]):
         """Takes {bucket length: rows}, see `plan_capacities`."""
@@ -131,7 +129,7 @@ class Packer:
     def add(self, length: int) -> bool:
         """Accepts a row of `length` tokens; False when no bucket that can hold it has room.
 
-        InputError: the row exceeds the longest bucket, so that it could never be accepted.
+        InputError: the row exceeds the longest bucket.
         """
         for bucket, free in self.free.items():
             if free and bucket >= length:
@@ -146,52 +144,6 @@ class Packer:
         for length, capacity in self.capacities.items():
             inside = [i for i, bucket in enumerate(self.assigned) if bucket == length]
             yield length, capacity, inside
-
-
-def pack_pairs(
-    marked: MarkedPairs,
-    chosen: np.ndarray,
-    entities: tuple[np.ndarray, np.ndarray],
-    anchors: Sequence[bool] | np.ndarray,
-    packer: Packer,
-    special: SpecialIds,
-    max_context: int,
-) -> tuple[PairBucket, ...]:
-    """The buckets of a batch of marked pairs.
-
-    Args:
-        marked: many pairs, of which `packer` accepted `chosen` [n], in this order.
-        chosen, entities, anchors: [n]; `entities` are topics and targets, `anchors` those that
-            count for L_rel.
-        packer, special: the assignment of rows to buckets, and marker ids.
-        max_context: C, context mentions of a row.
-    """
-    anchors = np.asarray(anchors, bool)
-
-    def pack(length, n, members):
-        members = np.array(members, np.int64)
-        tokens, r1, r2 = marked.batch(chosen[members], n, length)
-        tokens[len(members) :, :2] = special.cls, special.sep
-        topic, target = (filled(column[members], n, -1) for column in entities)
-        anchor = filled(anchors[members], n, False)
-        context = marked.context(chosen[members], n, max_context)
-        return PairBucket(tokens, r1, r2, topic, target, anchor, *context)
-
-    return tuple(pack(*bucket) for bucket in packer.buckets())
-
-
-def pack_masked(
-    masked: MaskedMentions, chosen: np.ndarray, packer: Packer, special: SpecialIds
-) -> tuple[MaskedBucket, ...]:
-    """The buckets of passages with one hidden mention each; `packer` accepted the `chosen`."""
-
-    def pack(length, n, members):
-        members = chosen[np.array(members, np.int64)]
-        tokens, position = masked.batch(members, n, length)
-        tokens[len(members) :, :2] = special.cls, special.sep
-        return MaskedBucket(tokens, position, filled(masked.entity[members], n, -1))
-
-    return tuple(pack(*bucket) for bucket in packer.buckets())
 
 
 def filled(values: np.ndarray, count: int, fill) -> np.ndarray:
@@ -222,5 +174,5 @@ def pad_tokens(
 
 
 def round_up(n: int, multiple: int) -> int:
-    """The least positive multiple that is at least n."""
+    """The smallest positive multiple of `multiple` that is at least n."""
     return max(-(-n // multiple), 1) * multiple

@@ -8,8 +8,7 @@
       retrieval/            an index of passages; that and all else of a knowledge base of plain
                             text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                what was recognised in texts and encoded of passages of plain text, for
-                            the next change
+      cache/                recognised names and encoded passages of plain text, for the next change
       text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
                             by `opql add` and `opql remove`
 
@@ -44,8 +43,7 @@ from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
-# A name that stays in the folder, is not its manifest's, and fits in JSON (no bytes that are no
-# text).
+# A name of a direct subfolder, other than the manifest's, that is valid Unicode.
 _NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
@@ -54,9 +52,9 @@ _TRAIN = (
     'it ends), or name TEXT, MODEL and MEMORY'
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
-# Of which a part has one soon after its lock.
+# One of these files appears in a part soon after its lock.
 _BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
-# The manifest is written within a moment.
+# Seconds to wait for another writer: the manifest is written at once.
 _PATIENCE = 60.0
 
 
@@ -71,11 +69,6 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
 
 
 FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
-
-
-def _is_begun(part) -> bool:
-    """Whether a folder is a part of a knowledge base that is being made, or was."""
-    return any(path.name in _BEGUN or locks.is_lock(path) for path in part.iterdir())
 
 
 class KBFolder:
@@ -117,10 +110,10 @@ class KBFolder:
             raise InputError(f'{self.path} {found}: give the folder of a knowledge base (KB)')
 
     def choose(self, **names: str | None) -> dict[str, Any]:
-        """Completes a choice of `text`, `model` and `memory`: None becomes the manifest's name.
+        """Completes a choice of `text`, `model` and `memory` by the manifest, where they are None.
 
         The memory stays None if all else is named and there is no manifest. InputError: a name is
-        missing, and there is no manifest, or not a valid one.
+        missing, and there is no valid manifest.
         """
         names = {name: value and self._own_name(value) for name, value in names.items()}
         missing = [name for name, value in names.items() if value is None]
@@ -141,7 +134,8 @@ class KBFolder:
             parts = [p for p in self.path.iterdir() if p.is_dir() and not os.path.islink(p)]
             if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
-            if not any(map(_is_begun, parts)):
+            inside = (path for part in parts for path in part.iterdir())
+            if not any(path.name in _BEGUN or locks.is_lock(path) for path in inside):
                 raise InputError(
                     f'{self.path} holds no knowledge base: give the folder of '
                     'one, or make one, of text that is there: opql index '
@@ -151,9 +145,9 @@ class KBFolder:
                 f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}'
             )
         stated = read_manifest(self.path, FORMAT)
-        parts = {'text': stated.text, 'model': stated.model, 'memory': stated.memory}
-        optional = {'retrieval': stated.retrieval, 'question_map': stated.question_map}
-        parts |= {name: value for name, value in optional.items() if value is not None}
+        optional = ('retrieval', 'question_map')
+        parts = {name: getattr(stated, name) for name in ('text', 'model', 'memory', *optional)}
+        parts = {n: v for n, v in parts.items() if v is not None or n not in optional}
         if stated.retrieval is not None and stated.memory is None:
             raise InputError(
                 f'{self.manifest}: memory: null, but a text with an index has one: {_ADVICE}'
@@ -185,20 +179,14 @@ class KBFolder:
         another text was injected since. InputError: the manifest that is there is damaged, or that
         of something else.
         """
-        parts = {
-            'text': self._own_name(text),
-            'model': self._own_name(model),
-            'memory': memory and self._own_name(memory),
-        }
-        parts |= {'retrieval': self._own_name(retrieval)} if retrieval else {}
+        named = {'text': text, 'model': model, 'memory': memory}
+        named |= {'retrieval': retrieval} if retrieval else {}
+        parts = {name: value and self._own_name(value) for name, value in named.items()}
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated()
             learnt = (before or {}).get('question_map')
-            if (
-                learnt
-                and before == parts | {'question_map': learnt}
-                and (self.path / learnt).is_dir()
-            ):
+            with_map = parts | {'question_map': learnt}
+            if learnt and before == with_map and (self.path / learnt).is_dir():
                 parts = before
             if not (again and before and before | {'text': ''} == parts | {'text': ''}):
                 self._state(parts)

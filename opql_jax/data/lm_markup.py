@@ -11,7 +11,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 
 class LMInput(NamedTuple):
-    """One input of the language model, with its t topics in the order of the arguments."""
+    """One input of the language model, with t topics."""
 
     tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
     starts: np.ndarray  # [t] int32, position of each topic's first token
@@ -46,7 +46,7 @@ class ClozeTexts:
         owner, _ = ragged(sizes[:, 1])
         at, asked = self._mentions + target, (self._mentions + target)[owner]
         same, visible = entities == entities[asked], ends > starts
-        # The outermost name of the entity that holds the target: the rest of it would tell.
+        # Hide the outermost name of the entity around the target: the rest would give it away.
         overlaps = np.maximum(starts, starts[asked]) < np.minimum(ends, ends[asked])
         holds_empty = (
             (starts <= starts[asked]) & (starts[asked] == ends[asked]) & (starts[asked] < ends)
@@ -55,7 +55,7 @@ class ClozeTexts:
         rows, first = np.unique(owner[held], return_index=True)
         at[rows] = held[first]
         self._answer = at
-        # What lies in a hidden mention is hidden with it.
+        # Mentions inside a hidden one are hidden with it.
         self._hidden = np.flatnonzero(_outermost(same & visible, starts, ends, owner))
         border = np.zeros(len(passages.tokens) + 1, np.int64)
         begin = self._begin[owner]
@@ -107,17 +107,14 @@ class ClozeTexts:
         out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)
         of_token, place = ragged(sizes[:, 0])
         of_token, place = of_token[self._kept], place[self._kept]
-        out[of_token, column(of_token, place) + inserted[gap_of(of_token, place)]] = tokens[
-            self._kept
-        ]
+        at = column(of_token, place) + inserted[gap_of(of_token, place)]
+        out[of_token, at] = tokens[self._kept]
         out[:, 0] = special.cls
-        out[np.arange(len(sizes)), lengths - 1] = special.sep
-        out[
-            self._owner[others], column(self._owner[others], starts[others]) + follows[other_gap]
-        ] = special.ent
-        hidden = column(np.arange(len(sizes)), starts[self._answer]) + follows[answer_gap]
-        out[np.arange(len(sizes)), hidden] = special.ent
-        out[np.arange(len(sizes)), hidden + 1] = special.r2
+        each, of_other = np.arange(len(sizes)), self._owner[others]
+        out[each, lengths - 1] = special.sep
+        out[of_other, column(of_other, starts[others]) + follows[other_gap]] = special.ent
+        hidden = column(each, starts[self._answer]) + follows[answer_gap]
+        out[each, hidden], out[each, hidden + 1] = special.ent, special.r2
         first, r1 = np.zeros((2, *topics.shape), np.int32)
         r1[row, slot] = column(row, ends[topic])
         out[row, r1[row, slot]] = special.r1
@@ -150,7 +147,6 @@ def mark_open_question(
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
     spans = zip(passage.starts.tolist(), passage.ends.tolist())
     places = [where[start] if start < end else r1[end] for start, end in spans]
-    array = lambda values: np.array(values, np.int32)
-    return LMInput(
-        array(out), array(places), array([r1[end] for end in passage.ends.tolist()]), len(out) - 2
-    )
+    marks = [r1[end] for end in passage.ends.tolist()]
+    tokens, starts, r1s = (np.array(each, np.int32) for each in (out, places, marks))
+    return LMInput(tokens, starts, r1s, len(out) - 2)

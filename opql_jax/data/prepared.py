@@ -103,9 +103,8 @@ class Prepared:
         titles = tables.numbers(table['title_entity'])
         tables.check_ids(file, 'title_entity', titles, counts.entities, least=-1)
         mentions, starts = (table[n].combine_chunks() for n in ('mentions', 'sentence_starts'))
-        start, end, entity = (
-            tables.numbers(mentions.flatten().field(name)) for name in ('start', 'end', 'entity')
-        )
+        flat = mentions.flatten()
+        start, end, entity = (tables.numbers(flat.field(n)) for n in ('start', 'end', 'entity'))
         tables.check_ids(file, 'the entity of a mention', entity, counts.entities)
         of_mention, of_start = (
             np.repeat(np.arange(len(table)), tables.numbers(pc.list_value_length(lists)))
@@ -127,7 +126,7 @@ class Prepared:
         return text
 
     def document_offset(self, passage: int, place: int = 0) -> int | None:
-        """Where a character of a passage stands in its document; None without documents."""
+        """The offset in its document of a character of a passage; None without documents."""
         if self._passage_starts is None:
             return None
         start, cut = self._passage_starts[passage].tolist()
@@ -202,9 +201,8 @@ class Prepared:
         mentions, sentences = (
             self.passages[name].combine_chunks() for name in ('mentions', 'sentence_starts')
         )
-        mention_counts, sentence_counts = (
-            pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences)
-        )
+        counts = (pc.list_value_length(lists).to_numpy() for lists in (mentions, sentences))
+        mention_counts, sentence_counts = counts
         start, starts = mentions.flatten().field('start').to_numpy(), sentences.flatten().to_numpy()
         passage, file = self.pairs['passage'], self.directory / 'pairs.parquet'
         for name in ('topic_mention', 'target_mention'):

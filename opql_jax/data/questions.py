@@ -21,7 +21,7 @@ from opql_jax.data.tokenizer import SpecialIds
 
 _log = logging.getLogger(__name__)
 
-# The most answers of a question that a batch holds.
+# Maximum number of answers per question in a batch.
 MAX_ANSWERS = 256
 
 
@@ -112,9 +112,8 @@ class AlignedQuestions:
             for q in questions
         ]
         pairs = [found[found >= 0] for found in pairs]
-        aligned = [
-            i for i, found in enumerate(pairs) if questions[i].topic_entity >= 0 and len(found)
-        ]
+        is_aligned = lambda i: questions[i].topic_entity >= 0 and len(pairs[i])
+        aligned = list(filter(is_aligned, range(len(questions))))
         if not aligned:
             raise InputError(f'{split}: no passage mentions the topic and an answer of a question')
         self.pairs = [pairs[i] for i in aligned]
@@ -168,9 +167,8 @@ class HopSchedule:
         """Takes the number of hops of each question and the seed of their order."""
         self.counts = [int(h) for h in np.unique(hops)]
         self._members = [np.flatnonzero(hops == h) for h in self.counts]
-        self._orders = [
-            EpochOrder(len(members), seed, h) for members, h in zip(self._members, self.counts)
-        ]
+        sizes = map(len, self._members)
+        self._orders = [EpochOrder(size, seed, h) for size, h in zip(sizes, self.counts)]
 
     def at(
         self, step: int, deal: Callable[[EpochOrder, int], np.ndarray]
@@ -223,10 +221,8 @@ def one_hop_questions(prepared: Prepared, name: str) -> list[Question]:
         return load_questions(name, prepared)
     questions = read_file(name, prepared.vocab)
     found = [q for q in questions if q.hops == 1 and len(q.topics) == 1 and q.topic_entity >= 0]
-    usable = (
-        f'{len(found)} of {len(questions)} questions have one hop and one topic, known entities'
-    )
-    _log.info('%s: %s', name, usable)
+    share = f'{len(found)} of {len(questions)}'
+    _log.info('%s: %s questions have one hop and one topic, known entities', name, share)
     if not found:
         raise InputError(f'{name}: no question has one hop and one topic, a known entity')
     return found

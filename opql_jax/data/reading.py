@@ -5,8 +5,6 @@
 A passage is read with its title before it, so that 'He was born in 1879' says of whom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,9 +13,9 @@ from tokenizers import Tokenizer
 
 from opql_jax.data.tokenizer import SpecialIds
 
-# What stands between a title and its text.
+# Separates a title from its text.
 TITLE_END = ': '
-# The longest question that is read whole; of a longer one the beginning is.
+# Longer questions are cut to this many tokens.
 _QUESTION_TOKENS = 96
 
 
@@ -47,7 +45,7 @@ def reading_input(
 ) -> ReadingInput:
     """Packs a plain question and passages (`titled`) into one input of at most `most_tokens`.
 
-    What is too long loses its last passages if `best_first`, else the ends of the longest.
+    If they are too long, the last passages are cut if `best_first`, else the longest.
     """
     encoded = tokenizer.encode_batch([question, *passages], add_special_tokens=False)
     asked = encoded[0].ids[:_QUESTION_TOKENS]
@@ -69,7 +67,7 @@ def reading_input(
 
 
 def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
-    """How much of each length [n] is kept within `room` in all: the longest are cut first."""
+    """Cuts lengths [n] to `room` in all, the longest first."""
     kept, left = np.zeros_like(lengths), max(room, 0)
     order = np.argsort(lengths, kind='stable')
     for place, number in enumerate(order.tolist()):
@@ -79,5 +77,5 @@ def fair_lengths(lengths: np.ndarray, room: int) -> np.ndarray:
 
 
 def lengths_in_turn(lengths: np.ndarray, room: int) -> np.ndarray:
-    """The same, but the first are kept whole, and the last are cut."""
+    """The same, but the last are cut first."""
     return np.diff(np.minimum(np.cumsum(lengths), max(room, 0)), prepend=0)

@@ -8,8 +8,6 @@ decides. A file of examples is JSON Lines:
      "supports": [1], "verdict": ""}
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import itertools
@@ -22,6 +20,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
+from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
 from opql_jax.datasets import load_toml
@@ -29,9 +28,9 @@ from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 YES, NO = 'yes', 'no'
-# Whether a passage helps: it does, it does not, nobody knows.
+# Whether a passage helps to answer.
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
-# Passages of an example whose documents are known, and of one whose answers alone are.
+# Passages per example where the documents are known, and where only answers are.
 _SEARCHED, _FOUND = 5, 3
 # A remark that tells titles apart: "Mercury (planet)".
 _REMARK = re.compile(r'\s*\([^()]*\)$')
@@ -56,42 +55,34 @@ class ReadingExample(NamedTuple):
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
     """Yields the examples of a file; InputError names file and line, or the file without one."""
-    number = 0
-    for number, (_, example) in enumerate(
-        map_records(path, read_json_lines(path), _from_record), 1
-    ):
+    is_empty = True
+    for _, example in map_records(path, read_json_lines(path), _from_record):
+        is_empty = False
         yield example
-    if not number:
+    if is_empty:
         raise InputError(f'{path}: no example in the file')
 
 
 def _from_record(record: dict) -> ReadingExample:
     fields = string_field(record, 'source'), string_field(record, 'question')
     passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
-    if not (
-        isinstance(passages, list) and passages and all(isinstance(text, str) for text in passages)
-    ):
+    are_texts = isinstance(passages, list) and all(isinstance(text, str) for text in passages)
+    if not (passages and are_texts):
         raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
-    if not (
-        isinstance(supports, list)
-        and len(supports) == len(passages)
-        and set(supports) <= {HELPS, DOES_NOT, UNKNOWN}
-    ):
+    known = {HELPS, DOES_NOT, UNKNOWN}
+    if not isinstance(supports, list) or set(supports) - known or len(supports) != len(passages):
         raise InputError(f'supports: expected 1, 0 or -1 each, found {short_repr(supports)}')
     if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
         raise InputError(f'answers: expected [passage, start, end], found {short_repr(answers)}')
     verdict = string_field(record, 'verdict', '')
     if verdict not in ('', YES, NO):
         raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
-    return ReadingExample(
-        *fields, tuple(passages), tuple(map(tuple, answers)), tuple(supports), verdict
-    )
+    places = tuple(map(tuple, answers))
+    return ReadingExample(*fields, tuple(passages), places, tuple(supports), verdict)
 
 
 def _is_place(place: object, passages: Sequence[str]) -> bool:
-    if not (
-        isinstance(place, list) and len(place) == 3 and all(type(number) is int for number in place)
-    ):
+    if not (isinstance(place, list) and [type(number) for number in place] == [int] * 3):
         return False
     passage, start, end = place
     return 0 <= passage < len(passages) and 0 <= start < end <= len(passages[passage])
@@ -102,11 +93,8 @@ def occurrences(
 ) -> list[tuple[int, int, int]]:
     """Where answers stand in passages as whole words, in any case; `among` names the passages."""
     found = set()
-    for answer in filter(str.strip, answers):
-        before, after = (
-            r'\b' if c.isalnum() else '' for c in (answer.strip()[0], answer.strip()[-1])
-        )
-        pattern = re.compile(before + re.escape(answer.strip()) + after, re.IGNORECASE)
+    for answer in filter(None, map(str.strip, answers)):
+        pattern = re.compile(whole_words(answer), re.IGNORECASE)
         for passage in range(len(passages)) if among is None else among:
             found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
     return sorted(found)
@@ -121,7 +109,7 @@ def from_sentence_questions(
     """At most `most` examples of questions about single sentences, as of QAMR.
 
     JSON Lines `{source, sentence, question, answers}`; a source is a document, a colon and a place.
-    A passage is the sentence with those around it; a quarter of the questions meet others only.
+    A passage is the sentence with its neighbours; a quarter of the questions get none that answers.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
@@ -138,7 +126,7 @@ def from_sentence_questions(
         at = document.index(sentence)
         begin, end = max(0, at - int(rng.integers(3))), at + 1 + int(rng.integers(3))
         around = ' '.join(document[begin:end])
-        # Of other documents, as another passage of the same may answer by accident.
+        # From other documents: another passage of this one might answer by accident.
         others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
         others = [text for text in others if sentence not in text][: int(rng.integers(3))]
         found = 'qamr', question, around, answers, others
@@ -338,9 +326,9 @@ def from_documents(
     kind = lambda entity: entity.partition(':')[0]
     read = lambda document, title: titled(title, document.text.replace('\n', ' '))
     asked = lambda relation: relation_questions.own_templates(names[relation]).about
-    # Of each document the tails of a head and a relation.
+    # For each document, the tails by head and relation.
     stated: list[dict[tuple[str, str], set[str]]] = []
-    # Of the heads of a kind, as often as they have them.
+    # Relations by kind of head, repeated as often as they occur.
     relations: dict[str, list[str]] = collections.defaultdict(list)
     for each in documents:
         tails: dict[tuple[str, str], set[str]] = collections.defaultdict(set)

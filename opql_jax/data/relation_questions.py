@@ -15,7 +15,7 @@ _ABOUT = (
     '{} {relation}', 'which {relation} does {} have',
 )  # fmt: skip
 _INVERSE = ('whose {relation} is {}', 'what has the {relation} {}', '{} is the {relation} of what')
-# How many tokens on either side of a pair a question keeps.
+# Tokens kept on either side of the pair.
 _AROUND = 3
 # Tokens of a question beside those between the pair: [CLS], [ENT] [R1], unknown, [ENT] [R2] [SEP].
 MOST_AROUND = 2 * _AROUND + 7
@@ -31,9 +31,7 @@ class Templates(NamedTuple):
 def templates(relation: str) -> Templates:
     """The questions about a relation that is called so."""
     own = own_templates(relation)
-    general = lambda patterns: tuple(
-        pattern.replace('{relation}', relation) for pattern in patterns
-    )
+    general = lambda patterns: (pattern.replace('{relation}', relation) for pattern in patterns)
     return Templates((*own.about, *general(_ABOUT)), (*own.inverse, *general(_INVERSE)))
 
 
@@ -51,9 +49,9 @@ def _templates() -> dict[str, dict[str, list[str]]]:
 def cloze_question(
     passage: TokenisedPassage, i: int, j: int, unknown: int, special: SpecialIds
 ) -> MarkedQuestion:
-    """What a passage says of mentions `i`, the topic, and `j` as a question.
+    """Turns a passage into a question about mention `i`, its topic, that mention `j` answers.
 
-    'who directed [Inception]' of 'Christopher Nolan directed Inception'.
+    'Christopher Nolan directed Inception' becomes 'who directed [Inception]'.
 
     The mentions do not overlap. The token `unknown`, such as 'who', stands for the target.
 

@@ -15,11 +15,11 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.tables import PREPARED
 
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
-# After so many draws in a row of what was drawn before, a sampler lists what is left.
+# After this many repeats in a row, a sampler goes through what is left.
 PATIENCE = 20
-# Of an anchor, at most (paper §2.5).
+# Caps per anchor (paper §2.5).
 POSITIVES, NEGATIVES = 2, 8
-# Anchor pairs are drawn alike often, or as often as they are mentioned.
+# Anchor pairs are drawn uniformly, or in proportion to their mentions.
 ANCHORS = ('pairs', 'mentions')
 
 
@@ -159,7 +159,7 @@ class SharedSampler:
             yield rows, np.ones(len(rows), bool)
 
 
-# 'random' has no hard negatives but those that chance brings into a batch.
+# 'random' has hard negatives only by chance.
 SAMPLERS: dict[str, Callable] = {
     'groups': GroupSampler,
     'shared': SharedSampler,
@@ -176,7 +176,7 @@ def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarr
 
 
 class _Seeds:
-    """The repeated pairs; all pairs where there are none, as L_el has use for them still."""
+    """The repeated pairs; all pairs if none is repeated, as L_el can still use them."""
 
     def __init__(self, index, anchors):
         if anchors not in ANCHORS:
@@ -194,7 +194,7 @@ class _Seeds:
     def unseen(self, seen, rng):
         """All pairs in random order, added to `seen`; those already in it are left out."""
         misses = 0
-        # A batch takes few of many seeds, so permuting them all would be waste.
+        # A batch needs few of many seeds, so permuting them all would be wasteful.
         while misses < PATIENCE:
             seed = self._draw(rng)
             if seed in seen:

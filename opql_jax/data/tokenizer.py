@@ -19,8 +19,8 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
-# What stands for each marker, the first that a vocabulary has: BERT, MPNet and ModernBERT keep
-# untrained rows for such uses, and RoBERTa has three that fill up its vocabulary.
+# Tokens that may serve as each marker, in order of preference: BERT, MPNet and ModernBERT reserve
+# untrained rows for such uses, and RoBERTa pads its vocabulary with three.
 STAND_INS = {
     '[PAD]': ('[PAD]', '<pad>'),
     '[UNK]': ('[UNK]', '<unk>'),
@@ -31,7 +31,7 @@ STAND_INS = {
     '[R2]': ('[R2]', '[unused3]', 'madeupword0002'),
 }
 
-# A longer word is [UNK] as a whole; learning from one takes quadratic time.
+# Longer words become [UNK]; the trainer takes quadratic time on them.
 MAX_WORD = 100
 # Rarer characters become [UNK], which bounds the share of scripts in the vocabulary.
 MAX_ALPHABET = 1000
@@ -186,7 +186,7 @@ def _count_tokens(tokenizer, text):
 
 
 def _read(file: str) -> Tokenizer:
-    """What a file holds, as it is there."""
+    """A file's tokenizer, unchanged."""
     return _from_vocab(file) if file.endswith('.txt') else Tokenizer.from_file(file)
 
 
@@ -232,7 +232,7 @@ def exchanged_padding(tokenizer: Tokenizer, pad: int) -> Tokenizer:
     vocab = stored['model'].get('vocab')
     if not isinstance(vocab, dict):
         return Tokenizer.from_str(tokenizer.to_str())
-    # What adds special tokens goes, as nobody asks for them here, and it has their old ids.
+    # The post-processor would add special tokens, which are not wanted here, by their old ids.
     trimming = dict(type='ByteLevel', add_prefix_space=False, trim_offsets=True, use_regex=True)
     is_byte_level = 'ByteLevel' in json.dumps(stored['pre_tokenizer'])
     stored['post_processor'] = trimming if is_byte_level else None

@@ -29,21 +29,13 @@ _JOINING = frozenset('-/')
 
 @dataclasses.dataclass(frozen=True)
 class AnnotatedDocument:
-    """A document with its entities and facts.
+    """A document with its entities and facts; the two entities of a fact differ."""
 
-    Attributes:
-        document: the text, a line for each sentence, with its mentions.
-        names: by entity key, the name of the entity and the number of its mentions under each
-            spelling.
-        facts: labels whose two entities are mentioned in one sentence, each once; head and tail
-            differ.
-        apart: the other labels, whose entities are mentioned in different sentences.
-    """
-
-    document: Document
+    document: Document  # the text, a line for each sentence, with its mentions
+    # By entity key, the name of the entity and the number of its mentions under each spelling.
     names: dict[str, tuple[str, collections.Counter[str]]]
-    facts: list[Fact]
-    apart: list[Fact]
+    facts: list[Fact]  # labels whose entities are mentioned in one sentence, each once
+    apart: list[Fact]  # the other labels
 
 
 def read_relations(path: str | os.PathLike) -> dict[str, str]:
@@ -114,9 +106,7 @@ def _check(record) -> None:
     whole = lambda value: type(value) is int
     below = lambda value, items: whole(value) and 0 <= value < len(items)
     need(isinstance(record, dict), 'record', 'a JSON object', record)
-    title, sents, clusters, labels = (
-        record.get(name) for name in ('title', 'sents', 'vertexSet', 'labels')
-    )
+    title, sents, clusters, labels = map(record.get, ('title', 'sents', 'vertexSet', 'labels'))
     need(isinstance(title, str) and title.strip(), 'title', 'a string', title)
     need(isinstance(sents, list), 'sents', 'a list of sentences', sents)
     for i, sent in enumerate(sents):
@@ -208,11 +198,9 @@ def _disjoint(clusters, token_spans) -> list[tuple[int, int, int, int]]:
     found = set()
     for cluster, mentions in enumerate(clusters):
         for mention in mentions:
-            tokens = [
-                s for s in token_spans[mention['sent_id']][slice(*mention['pos'])] if s[0] < s[1]
-            ]
-            if tokens:
-                found.add((tokens[0][0], tokens[-1][1], mention['sent_id'], cluster))
+            sentence, spans = mention['sent_id'], token_spans[mention['sent_id']]
+            if tokens := [s for s in spans[slice(*mention['pos'])] if s[0] < s[1]]:
+                found.add((tokens[0][0], tokens[-1][1], sentence, cluster))
     disjoint, taken = [], set()
     for span in sorted(found, key=lambda s: (s[0] - s[1], s[0], s[3])):
         if taken.isdisjoint(range(*span[:2])):

@@ -1,7 +1,5 @@
 """Reads files of many documents: JSON Lines, Parquet tables and MediaWiki dumps."""
 
-from __future__ import annotations
-
 import collections
 import logging
 import os
@@ -20,11 +18,11 @@ from opql_jax.datasets.wikipedia.reader import Wikipedia
 
 _log = logging.getLogger(__name__)
 
-# Rows of a Parquet file that are in memory at a time beside the documents made of them.
+# Rows of a Parquet file held in memory at a time.
 BATCH_ROWS = 256
-# Bytes that a row counts for beside its text, see `Expansion`.
+# Bytes counted per row on top of its text, see `Expansion`.
 _ROW_BYTES = 64
-# Pages that list what a name may mean are no articles.
+# Disambiguation pages are not articles.
 _SKIPPED = dump.SkipPatterns(titles='* (disambiguation)', templates=Wikipedia.skip_templates)
 
 T = TypeVar('T')
@@ -70,8 +68,12 @@ def _rows(path: pathlib.Path) -> Records:
             raise InputError(f'{path}: expected columns id, text and title?, found {listed}')
         columns = [name for name in ('id', 'title', 'text') if found.count(name) == 1]
         leaves = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
-        _check_stated_size(path, metadata, columns)
-        # Of a text that many rows share a batch has one copy.
+        stated = Expansion(path)  # too much is refused before anything is read
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                if column.path_in_schema.split('.')[0] in columns:
+                    stated.add(column.total_uncompressed_size)
+        # Rows that share a text share one copy of it.
         shared = [name for name in columns if name in leaves]
         with pq.ParquetFile(path, read_dictionary=shared) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=columns):
@@ -84,15 +86,6 @@ def _rows(path: pathlib.Path) -> Records:
                     yield f'row {number}', row
     except (pa.ArrowException, OSError) as error:
         raise InputError(f'{path}: no Parquet after row {number} ({error})') from error
-
-
-def _check_stated_size(path: pathlib.Path, metadata: pq.FileMetaData, columns: list[str]) -> None:
-    """Raises InputError, before anything is read, if a file states that it holds too much."""
-    expansion = Expansion(path)
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema.split('.')[0] in columns:
-                expansion.add(column.total_uncompressed_size)
 
 
 def _row(batch: pa.RecordBatch, i: int) -> object:

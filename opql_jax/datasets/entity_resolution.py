@@ -1,4 +1,4 @@
-"""Which entity a Freebase or Wikidata data set means, and where a question names it.
+"""Resolves entities of Freebase and Wikidata data sets, and finds them in questions.
 
 Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs
 and Wikidata QIDs.
@@ -129,9 +129,8 @@ def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[st
     address = string_field(entry, 'wikipedia', '', prefix)
     label = string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-    return [
-        n for n in dict.fromkeys([title, label, *string_list_field(entry, aliases, prefix)]) if n
-    ]
+    names = [title, label, *string_list_field(entry, aliases, prefix)]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def find_topics(

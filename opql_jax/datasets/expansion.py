@@ -1,16 +1,16 @@
-"""How much may be read out of a compressed file: a few KB can hold gigabytes that are all alike."""
+"""Limits how far a compressed file may expand: a few KB can hold gigabytes of repeated text."""
 
 import os
 
 from opql_jax.core.errors import InputError
 
-# Text is compressed to a fifth, copies of one text rarely to less than a hundredth; what is small
-# may hold more.
+# A file may hold FREE bytes and TIMES its own size: text compresses to a fifth, copies of one text
+# rarely below a hundredth.
 TIMES, FREE = 200, 16 << 20
 
 
 class Expansion:
-    """Counts the bytes that are read out of a file."""
+    """Counts the bytes read from a compressed file."""
 
     def __init__(self, path: str | os.PathLike):
         self._path, self._taken = path, 0

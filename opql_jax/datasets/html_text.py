@@ -1,21 +1,19 @@
 """The text of an HTML page, as people read it: without tags, scripts and styles."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 _SOFT_HYPHEN = '\xad'
-_UNREAD = frozenset({'script', 'style', 'title'})  # the title is told apart
+_UNREAD = frozenset({'script', 'style', 'title'})  # the title is read separately
 _BLOCKS = frozenset(
     'address article aside blockquote br body dd details div dl dt '
     'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
     'main nav ol p pre section summary table td th tr ul'.split()
 )
 
-# How markup begins and ends. No pattern looks at a character more than a few times.
+# Beginnings and ends of markup. All patterns take linear time.
 _OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
 _TAG_END = re.compile(
     r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>"""
@@ -34,7 +32,7 @@ _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 def read_html(source: str) -> tuple[str | None, str]:
     """A page's title and text, a line for each paragraph, heading, item or row of a table.
 
-    The title is the first <h1>, which the text then lacks, or else `<title>`, or None.
+    The title is the first <h1>, which is left out of the text, or else `<title>`, or None.
     """
     page = _Page()
     for kind, content in _tokens(source):

@@ -24,6 +24,7 @@ from opql_jax.corpus.json_lines import (
     read_json_lines,
     string_field,
 )
+from opql_jax.corpus.spans import whole_words
 
 MISSING = 'a mention is not in the text'
 OVERLAPPING = 'the mentions overlap'
@@ -82,11 +83,7 @@ def _from_line(record: dict) -> tuple:
 
 
 def _occurrences(name: str, text: str) -> list[tuple[int, int]]:
-    """The spans of a name in a text as whole words: 'He' is not in 'Herbert'."""
-    if not name.strip():
-        return []
-    before, after = (r'\b' if c.isalnum() else '' for c in (name[0], name[-1]))
-    return [found.span() for found in re.finditer(before + re.escape(name) + after, text)]
+    return [found.span() for found in re.finditer(whole_words(name), text)] if name.strip() else []
 
 
 def _fewrel(path) -> Iterator[tuple]:
@@ -116,7 +113,7 @@ def _fewrel(path) -> Iterator[tuple]:
 
 
 def _span(mention, tokens, ends) -> tuple[int, int]:
-    """Characters of the first of the index lists of a FewRel head or tail."""
+    """The characters of a FewRel head or tail, by the first of its index lists."""
     indices = mention[2][0]
     first, last = min(indices), max(indices)
     if not 0 <= first <= last < len(tokens):

@@ -102,19 +102,10 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
     answers, unknown_answers = look_up_answers(filter(None, names), vocab)
     label = columns[2].strip() if len(columns) > 2 else ''
-    return Question(
-        id=id,
-        text=text,
-        topics=(topic,),
-        entities=(-1 if entity is None else entity,),
-        answers=answers,
-        unknown_answers=unknown_answers,
-        hops=hops,
-        type=RELATION_SEPARATOR.join(
-            f'{start}_to_{end}' for start, end in itertools.pairwise(label.split('_to_'))
-        )
-        or label,
-    )
+    steps = map('_to_'.join, itertools.pairwise(label.split('_to_')))
+    asked = id, text, (topic,), (-1 if entity is None else entity,)
+    kind = RELATION_SEPARATOR.join(steps) or label
+    return Question(*asked, answers, unknown_answers, hops, kind)
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
@@ -125,10 +116,9 @@ def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> li
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():
+            id = f'{hops}-hop/{path.stem}/{number}'
             with errors_at(f'{path}:{number}'):
-                questions.append(
-                    parse_question(line, vocab, hops, f'{hops}-hop/{path.stem}/{number}')
-                )
+                questions.append(parse_question(line, vocab, hops, id))
     if not questions:
         raise InputError(f'{path}: no question in the file')
     return questions

@@ -68,16 +68,9 @@ class Msf:
             for record in queries(self._path(hops, 'queries')):
                 (topic,), entity = record['topics'], vocab.id_of_key.get(record['entities'][0], -1)
                 answers, unknown_answers = look_up_answers(record['answers'], vocab)
-                question = Question(
-                    id=record['id'],
-                    text=record['question'],
-                    topics=(tuple(topic),),
-                    entities=(entity,),
-                    answers=answers,
-                    unknown_answers=unknown_answers,
-                    hops=record['hops'],
-                    type=record['type'],
-                )
+                asked = record['id'], record['question'], (tuple(topic),), (entity,)
+                how = record['hops'], record['type']
+                question = Question(*asked, answers, unknown_answers, *how)
                 splits.setdefault(f'{question.hops}-hop/{self.part}', []).append(question)
         return splits
 

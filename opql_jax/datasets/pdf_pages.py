@@ -1,7 +1,5 @@
 """The text of a PDF file's pages by pypdf, in a process that imports nothing else."""
 
-from __future__ import annotations
-
 import bisect
 import collections
 import contextlib
@@ -13,8 +11,8 @@ from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 
-# Lines of a column, at least; columns, at most; a line's mean length; share that goes on in lower
-# case.
+# Prose in columns: fewest lines of a column, most columns, least mean length of a line, and least
+# share of lines that begin in lower case.
 _LINES, _COLUMNS, _LONG, _GO_ON = 3, 4, 16, 0.3
 
 

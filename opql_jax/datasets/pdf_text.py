@@ -1,7 +1,5 @@
 """The text of a PDF file in paragraphs, without what its pages repeat (extra `pdf`)."""
 
-from __future__ import annotations
-
 import collections
 import importlib.util
 import pathlib
@@ -20,9 +18,10 @@ from opql_jax.datasets.pdf_pages import read_pages
 MEMORY = 2 << 30
 SECONDS, SECONDS_PER_MIB = 20, 60
 
-# Lines at a page's top and bottom that may be headers, if so many pages have them.
+# Lines at the top and bottom of a page that are headers if this many pages repeat them.
 _EDGE_LINES, _REPEATED_ON = 2, 3
-# A line shorter than this share of a usual one, which has so many characters, ends a paragraph.
+# A line shorter than this share of the median ends a paragraph; the median is taken to be at least
+# so many characters.
 _SHORT, _LEAST_USUAL = 0.7, 40
 # A title is on one of the first pages, in a few lines.
 _TITLE_PAGES, _TITLE_LINES = 2, 4
@@ -75,7 +74,7 @@ def _lines_of(page: str) -> list[str]:
 
 
 def _begin_with(lines: list[str], title: str) -> int:
-    """How many lines, or paragraphs, at the beginning are a title; 0 if none."""
+    """The number of lines, or paragraphs, at the beginning that form the title; 0 if none do."""
     title = fold(title)
     return next((n for n in range(1, _TITLE_LINES + 1) if fold(' '.join(lines[:n])) == title), 0)
 
@@ -96,7 +95,7 @@ def _lines(pages: list[str]) -> list[str]:
 
 
 def _paragraphs(lines: list[str]) -> list[str]:
-    """Lines joined into paragraphs, with the words that were divided at their ends."""
+    """Joins lines into paragraphs, and words divided at line ends."""
     short = _SHORT * max([_LEAST_USUAL, statistics.median(map(len, lines))]) if lines else 0
     # Each of pieces, which are joined at last: a table may be one paragraph of thousands of lines.
     paragraphs: list[list[str]] = []

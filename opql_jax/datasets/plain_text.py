@@ -3,8 +3,6 @@
 Names are recognised in it.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses
@@ -55,21 +53,20 @@ from opql_jax.datasets.readers import Reader
 
 _log = logging.getLogger(__name__)
 
-# Of files that are a document each.
+# Files that are one document each.
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf')
 _EXPECTED = f'{", ".join(SUFFIXES)}, .jsonl, .parquet or MediaWiki dumps (.xml, .xml.bz2, .xml.gz)'
-# Of a document: its names are found in one go, and answers cite it as a whole.
+# Longest document: its names are found in one go, and answers cite it as a whole.
 MAX_CHARACTERS = 10_000_000
-# Files or documents, at most, that a message names.
+# Maximum number of files or documents named in a message.
 MOST_TOLD = 30
-# Documents whose names are recognised at a time.
+# Documents per batch of recognition.
 BATCH_DOCUMENTS = 256
-# Of `corpus`: those that say which names are recognised.
+# The modules of `corpus` that decide which names are recognised.
 _MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
-# Words of a text that is judged, and the least share of its language's frequent ones (in prose .3
-# to .5).
+# Fewest words to tell a language by, and the least share of its frequent ones (prose has .3 to .5).
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
-# Characters of a text by which it is judged.
+# Characters of a text that are looked at to tell its language.
 JUDGED_CHARACTERS = 100_000
 _ENGLISH = frozenset(
     'the of and to in a is was that for as with on by it he his from at be '
@@ -86,7 +83,7 @@ _OTHER = frozenset(
     ' nie się na jest w z że do'.split()  # Polish
 )
 _WORD = re.compile(r'\w+')
-# What stands before a text in lines of its own, and the title in it.
+# Front matter, and the title that it states.
 _FRONT_MATTER = re.compile(
     r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
 )
@@ -95,7 +92,7 @@ _STATED_TITLE = re.compile(
 )
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
-# So many files with the same first line may have it for another reason than that they are about it.
+# A first line of this many files may be boilerplate, such as a copyright notice.
 _REPEATED = 3
 
 
@@ -110,17 +107,16 @@ class PlainText(Reader):
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
-            searched for files of these kinds. Other files are left out, and so are knowledge bases
-            within them. Also records `{id, title, text}` that are in memory, which come last.
+            searched for files of these kinds. Other files are left out, as are knowledge bases
+            within them. Records `{id, title, text}` in memory come last.
         model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones,
-            those that are no text in UTF-8, or not English. Documents whose text is that of an
-            earlier one are left out and do not count.
+            not in UTF-8, or not English. Repeated texts are left out and do not count.
         processes: that recognise names; None for one per core.
         map_batches: recognises names elsewhere, see `corpus.spark.map_ordered`; in these processes
             if None.
-        cache: a folder that keeps what was recognised in each text; None keeps it until the text is
-            prepared.
+        cache: a folder that keeps the recognised names of each text; None keeps them until the text
+            is prepared.
     """
 
     paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
@@ -142,13 +138,12 @@ class PlainText(Reader):
     @property
     def in_memory(self) -> dict[str, dict[str, Any]]:
         """The records among the sources, by what messages call them: their places, from 0."""
-        return {
-            f'text {i}': source for i, source in enumerate(self.sources) if isinstance(source, dict)
-        }
+        numbered = enumerate(self.sources)
+        return {f'text {i}': source for i, source in numbered if isinstance(source, dict)}
 
     @functools.cached_property
     def _inside(self) -> dict[str, tuple[pathlib.Path, list[pathlib.Path]]]:
-        """Of each source the folder its labels begin in, and its files; listing is slow."""
+        """Each source's files, and the folder that their labels are relative to."""
         found = {}
         for source in self.on_disk:
             path = pathlib.Path(source)
@@ -248,9 +243,9 @@ class PlainText(Reader):
 
 @dataclasses.dataclass(frozen=True)
 class StoredText(Reader):
-    """Documents without links that were read before, of which the next version is made.
+    """Documents that `PlainText.documents` has read before, to make the next version of.
 
-    They are as `PlainText.documents` gives them; at least one, each id once.
+    There is at least one, each with its own id.
 
     Attributes:
         source: where they come from, for messages.
@@ -269,9 +264,8 @@ class StoredText(Reader):
     def read(self, rejected_path):
         shutil.copyfile(self.rejected, rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
-        return link_names(
-            self.documents, self.cache, self.source, None, self.processes, self.map_batches
-        )
+        how = None, self.processes, self.map_batches
+        return link_names(self.documents, self.cache, self.source, *how)
 
 
 def link_names(
@@ -384,7 +378,7 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """A document in the form in which names are found and answers show it; idempotent.
+    """Brings a document into the form that names are found in and answers show; idempotent.
 
     `is_filled`: paragraphs may be broken into lines; `is_markdown`: see `layout.unfilled`.
     """
@@ -444,7 +438,7 @@ def _of_file(
         try:
             text = read_text(path)
         except InputError as error:
-            # Where it stands is told by its label.
+            # The message names the file by its label.
             raise InputError(str(error).removeprefix(f'{path}: ')) from error
         if suffix in ('.html', '.htm'):
             title, text = read_html(text)
@@ -507,7 +501,7 @@ def _check_text(text: str) -> None:
 
 
 def _warn_of_case(documents: Sequence[Document]) -> None:
-    """Says which texts are in one case, so that names are hard to tell in them."""
+    """Warns of texts in one case, whose names are hard to recognise."""
     for case, advice in (
         ('capitals', 'they are read as prose in lower case, and some names may be missed'),
         ('lower case', 'names are found in them only where other text has them with capitals'),
@@ -518,7 +512,7 @@ def _warn_of_case(documents: Sequence[Document]) -> None:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first of some names, and how many more there are."""
+    """The first names, and how many more there are."""
     more = f' and {len(names) - most:,} more' if len(names) > most else ''
     return ', '.join(map(short_repr, names[:most])) + more
 
@@ -528,7 +522,7 @@ def _words(text: str) -> list[str]:
 
 
 def _other_language(texts: Sequence[str]) -> str:
-    """The shares of words by which texts are not English; '' if they seem so or are too short."""
+    """Why texts are not English, as shares of words; '' if they seem English or are too short."""
     count = latin = english = other = 0
     for text in texts:
         words = _words(text)

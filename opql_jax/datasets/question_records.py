@@ -32,7 +32,7 @@ def question_record(
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """How much of a data set a vocabulary has. An answer counts once in each question.
+    """How much of a data set a vocabulary covers. An answer counts once per question.
 
     The figures published with OPQL, 88.2 % of the questions of WebQuestionsSP and 94.2 % of those
     of ComplexWebQuestions, are `with_answer_in_vocabulary`: no system that answers by entities of

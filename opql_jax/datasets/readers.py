@@ -1,4 +1,4 @@
-"""What `prepare` needs of a corpus: a reader, a frozen dataclass; each data set here has one."""
+"""The interface between `prepare` and a corpus: a reader, a frozen dataclass, for each data set."""
 
 import dataclasses
 import hashlib
@@ -19,7 +19,7 @@ class Reader(Protocol):
     paths: ClassVar[tuple[str, ...]]
 
     def files(self) -> dict[str, pathlib.Path | bytes]:
-        """What the other two methods read, by label: files, or the bytes of what is in memory."""
+        """The input of the other two methods by label: files, or bytes for what is in memory."""
         return {}
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
@@ -37,7 +37,7 @@ class Reader(Protocol):
 
 
 def identity(reader) -> dict:
-    """What prepared data depend on: the reader's class, options and the sha256 of what it reads."""
+    """What identifies prepared data: the reader's class, its options, SHA-256 of its input."""
     digests = {label: _sha256(content) for label, content in reader.files().items()}
     return {**_described(reader), 'files': digests}
 

@@ -1,4 +1,4 @@
-"""Sentences of public corpora that state relations, under one set of names of relations.
+"""Sentences of public corpora that state relations, whose names are made uniform.
 
 - JSON Lines of `{text, sub_text, obj_text, rel}`, and FewRel: see `labelled_sentences`. A line may
   have `rel_label`, a name of its relation.
@@ -51,7 +51,7 @@ def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
 
 
 def name_of(relation: str, known: Mapping[str, str]) -> str:
-    """What a relation is called here: by its id in `known`, or by its name in the corpus."""
+    """The uniform name of a relation: that of its id in `known`, or else the corpus's own."""
     return known.get(relation, relation).replace('_', ' ').strip().casefold()
 
 
@@ -80,9 +80,9 @@ def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
     for _, (text, spans, triples) in map_records(path, read_json_lines(path), _document_of_trex):
         starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
         for start, end in itertools.pairwise(starts):
-            inside = lambda entity: [
-                (a - start, b - start) for a, b in spans.get(entity, ()) if start <= a < b <= end
-            ]
+            is_inside = lambda span: start <= span[0] < span[1] <= end
+            moved = lambda span: (span[0] - start, span[1] - start)
+            inside = lambda entity: map(moved, filter(is_inside, spans.get(entity, ())))
             for subject, relation, label, target in triples:
                 if pair := nearest(inside(subject), inside(target)):
                     name = name_of(known.get(relation, label), known)
@@ -96,7 +96,7 @@ def _document_of_trex(record: dict):
         boundaries = entity.get('boundaries')
         if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
             raise InputError(f'{prefix}boundaries: expected [start, end]: {short_repr(boundaries)}')
-        # Of T-REx some end behind the text, and are in no sentence, and some have a blank URI.
+        # In T-REx some end past the text, and so are in no sentence, and some have a blank URI.
         spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
     for prefix, triple in object_list_field(record, 'triples'):
         uris = []

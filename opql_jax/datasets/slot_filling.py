@@ -23,7 +23,7 @@ from opql_jax.datasets import docred
 from opql_jax.datasets.docred import Fact
 
 HOPS = (1, 2, 3)
-# How many of the most frequent relations are cut down, see `balance`.
+# Number of most frequent relations to cut down, see `balance`.
 BALANCED = 8
 
 _log = logging.getLogger(__name__)
@@ -70,11 +70,9 @@ class SlotFilling:
                 counts[key].update(spellings)
         by_use = lambda key: sorted(counts[key], key=lambda s: (-counts[key][s], s))
         aliases = [[s for s in by_use(key) if s != name] for key, name in names.items()]
-        supported, apart = (
-            sum(len(d.facts) for d in documents),
-            sum(len(d.apart) for d in documents),
-        )
-        _log.info(f'{supported:,} of {supported + apart:,} labels are supported by a sentence')
+        supported = sum(len(d.facts) for d in documents)
+        total = supported + sum(len(d.apart) for d in documents)
+        _log.info(f'{supported:,} of {total:,} labels are supported by a sentence')
         vocab = EntityVocab(list(names), list(names.values()), aliases)
         return vocab, link_titles([document.document for document in documents], vocab)
 
@@ -105,14 +103,11 @@ class SlotFilling:
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A chain of relation ids from a topic's key.
-
-    `reached` has the sorted keys of the entities after each hop, never empty; the last are answers.
-    """
+    """A chain of relation ids from a topic's key."""
 
     topic: str
     chain: tuple[str, ...]
-    reached: tuple[tuple[str, ...], ...]
+    reached: tuple[tuple[str, ...], ...]  # sorted keys after each hop, never empty; then answers
 
 
 def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
@@ -161,16 +156,10 @@ def question(query: Query, vocab: EntityVocab, relations: Mapping[str, str], id:
     topic = vocab.id_of_key[query.topic]
     name = vocab.names[topic]
     *via, answers = (tuple(vocab.id_of_key[key] for key in keys) for keys in query.reached)
-    return Question(
-        id=id,
-        text=', '.join([name, *(relations[relation] for relation in query.chain)]),
-        topics=((0, len(name)),),
-        entities=(topic,),
-        answers=answers,
-        hops=len(query.chain),
-        type=RELATION_SEPARATOR.join(query.chain),
-        via=tuple(via),
-    )
+    text = ', '.join([name, *(relations[relation] for relation in query.chain)])
+    hops, kind = len(query.chain), RELATION_SEPARATOR.join(query.chain)
+    asked = id, text, ((0, len(name)),), (topic,), answers
+    return Question(*asked, hops=hops, type=kind, via=tuple(via))
 
 
 def in_dev(title: str, fraction: float, seed: int) -> bool:

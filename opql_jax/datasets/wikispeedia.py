@@ -63,7 +63,7 @@ class Wikispeedia(Reader):
 
 
 def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
-    """One entity per article, by its title; with a small first letter, an alias ("red giant")."""
+    """One entity per article, by its title; its alias begins in lower case ("red giant")."""
     titles = [title for _, title, _ in _articles(Path(folder) / ARTICLES)]
     small = [title[0].lower() + title[1:] for title in titles]
     aliases = [[s] if s != title else [] for s, title in zip(small, titles)]
@@ -82,10 +82,8 @@ def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Documen
         if not text:
             continue
         linked = targets[page] | {title}
-        found = (
-            Mention(start, end, vocab.keys[entity]) for start, end, entity in linker.link(text)
-        )
-        mentions = tuple(mention for mention in found if mention.entity in linked)
+        found = ((start, end, vocab.keys[entity]) for start, end, entity in linker.link(text))
+        mentions = tuple(Mention(*each) for each in found if each[2] in linked)
         yield Document(page, title, text, mentions, title)
 
 

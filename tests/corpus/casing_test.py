@@ -41,18 +41,13 @@ def test_capitals_are_written_as_prose(text, expected):
     assert prose(text) == [expected]
 
 
-def test_names_of_other_text_are_names_in_capitals():
+def test_names_of_other_text_and_persons_that_are_recognised_are_names_in_capitals():
     found = prose('THE SISTER OF GOOD WORKED HERE.', 'It was Good who came; so did Good.')[0]
     assert found == 'The sister of Good worked here.'
-
-
-def test_persons_that_are_recognised_are_names():
-    def recognise(texts):
-        return [[(t.index('Ada'), t.index('Ada') + len('Ada Banker'), True)] for t in texts]
-
-    assert prose('THE SISTER OF ADA BANKER WORKED.', recognise=recognise) == [
-        'The sister of Ada Banker worked.'
-    ]
+    place = lambda t: (t.index('Ada'), t.index('Ada') + len('Ada Banker'), True)
+    recognise = lambda texts: [[place(text)] for text in texts]
+    found = prose('THE SISTER OF ADA BANKER WORKED.', recognise=recognise)
+    assert found == ['The sister of Ada Banker worked.']
 
 
 def test_text_without_capitals_has_them_where_other_text_does():
@@ -61,9 +56,8 @@ def test_text_without_capitals_has_them_where_other_text_does():
         'the mayor met hannah moss in whitby near the sun of the river',
     ]
     spans = [[Span(0, 11, 'person'), Span(21, 27, 'place'), Span(33, 36, 'name')], []]
-    found, placed = with_names_in_lower_case(
-        texts, spans, lambda: Dictionary(NOUNS, NOUNS | {'sun'})
-    )
+    words = Dictionary(NOUNS, NOUNS | {'sun'})
+    found, placed = with_names_in_lower_case(texts, spans, lambda: words)
     assert found[1] == 'the mayor met Hannah Moss in Whitby near the sun of the river'
     assert [found[1][span.start : span.end] for span in placed[1]] == ['Hannah Moss', 'Whitby']
     assert placed[0] == spans[0]

@@ -15,9 +15,8 @@ def concepts_of(*texts, names=None):
 
 
 def test_the_nouns_of_a_definition_are_concepts():
-    assert concepts_of('Ada was an English mathematician and writer, born in London.') == [
-        ['mathematician', 'writer']
-    ]
+    found = concepts_of('Ada was an English mathematician and writer, born in London.')
+    assert found == [['mathematician', 'writer']]
     assert concepts_of('Isar is a long river in Bavaria.', 'Roth is a man.') == [['river'], ['man']]
 
 
@@ -29,17 +28,13 @@ def test_a_word_before_the_noun_is_one_if_three_documents_are_defined_by_it():
 
 
 def test_words_that_mostly_define_together_are_one_concept():
-    texts = [
-        'A is a science fiction novel.',
-        'B is a science fiction novel.',
-        'C is a science-fiction novel.',
-        'D is a science book.',
-    ]
-    assert concepts_of(*texts) == [['science fiction', 'novel']] * 2 + [
-        ['science-fiction', 'novel'],
-        ['science', 'book'],
-    ]
-    assert concepts_of(*texts[:2])[0] == ['novel']  # of two documents one cannot tell
+    novels = ['A is a science fiction novel.', 'B is a science fiction novel.']
+    *found, hyphen, book = concepts_of(
+        *novels, 'C is a science-fiction novel.', 'D is a science book.'
+    )
+    assert found == [['science fiction', 'novel']] * 2
+    assert (hyphen, book) == (['science-fiction', 'novel'], ['science', 'book'])
+    assert concepts_of(*novels)[0] == ['novel']  # of two documents one cannot tell
 
 
 def test_a_compound_of_concepts_is_both():

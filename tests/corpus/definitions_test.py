@@ -104,9 +104,8 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
 def test_subjects_of_passages_are_their_titles(shared_data):
     lines = (shared_data / 'multihop/musique_corpus.jsonl').read_text(encoding='utf-8').splitlines()
     found = [(r['title'], name) for r in map(json.loads, lines) if (name := subject(r['text']))]
-    words = lambda name: (
-        set(re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))) - {'the', 'a', 'an'}
-    )
+    bare = lambda name: re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))
+    words = lambda name: {*bare(name)} - {'the', 'a', 'an'}
     agree = [words(title) <= words(name) or words(name) <= words(title) for title, name in found]
     # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with
     # 'Michael Granger'.

@@ -38,37 +38,24 @@ def reader(folder, name, records, questions=()):
 
 
 def run(output, source, **options):
-    prepare(
-        kb=str(output.parent),
-        text=output.name,
-        reader=source,
-        **{'wordpieces': 200, 'max_tokens': 64, 'drop_above_rate': 0.7, **options},
-    )
+    options = {'wordpieces': 200, 'max_tokens': 64, 'drop_above_rate': 0.7, **options}
+    prepare(kb=str(output.parent), text=output.name, reader=source, **options)
     return Prepared(output)
 
 
 @pytest.fixture
 def old(tmp_path, monkeypatch):
     monkeypatch.setattr(linking, 'DROP_FROM', 2)
-    source = reader(
-        tmp_path,
-        'old',
-        OLD,
-        [
-            question_record(1, 'who made [Up]', 'Ann Low'),
-            question_record(2, 'who made [Down]', 'No One'),
-        ],
-    )
-    return run(tmp_path / 'prepared', source)
+    asked = ('who made [Up]', 'Ann Low'), ('who made [Down]', 'No One')
+    questions = [question_record(i, *each) for i, each in enumerate(asked, 1)]
+    return run(tmp_path / 'prepared', reader(tmp_path, 'old', OLD, questions))
 
 
 @pytest.fixture
 def new(old, tmp_path):
-    return run(
-        tmp_path / 'extended',
-        reader(tmp_path, 'new', NEW, [question_record(1, 'who made [Down]', 'Cy Dee')]),
-        extends=str(old.directory),
-    )
+    questions = [question_record(1, 'who made [Down]', 'Cy Dee')]
+    source = reader(tmp_path, 'new', NEW, questions)
+    return run(tmp_path / 'extended', source, extends=str(old.directory))
 
 
 def pair_rows(prepared):
@@ -117,11 +104,8 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
     assert not old.manifest.extends and 'extends' not in old.manifest.settings
     assert new.manifest.counts.documents == 6
     assert new.manifest.counts.pair_rows == len(pair_rows(new))
-    third = run(
-        tmp_path / 'third',
-        reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}]),
-        extends=str(new.directory),
-    )
+    more = reader(tmp_path, 'more', [{'id': 'x', 'title': 'Ex', 'text': 'Ex met Down.'}])
+    third = run(tmp_path / 'third', more, extends=str(new.directory))
     second = tables.Extended(new.hash(), 6, len(new.passages))
     assert third.manifest.extends == [origin, second]
     assert third.vocab.hash(6) == new.vocab.hash() and third.vocab.names[6:] == ['Ex']
@@ -150,9 +134,6 @@ def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
     ],
 )  # fmt: skip
 def test_what_does_not_continue_the_folder_is_refused(old, tmp_path, records, options, message):
+    options = {'extends': str(old.directory), **options}
     with pytest.raises(InputError, match=message):
-        run(
-            tmp_path / 'extended',
-            reader(tmp_path, 'new', records),
-            **{'extends': str(old.directory), **options},
-        )
+        run(tmp_path / 'extended', reader(tmp_path, 'new', records), **options)

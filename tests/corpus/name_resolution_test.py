@@ -12,10 +12,8 @@ from tests.support.marked_spans import marked
 def resolve_marked(*documents):
     """Resolves `(title, text)`, in which names stand in square brackets."""
     read = [marked(text) for _, text in documents]
-    plain = [
-        Document(title, title, text, title_entity=title)
-        for (title, _), (text, _) in zip(documents, read)
-    ]
+    titled = [(title, text) for (title, _), (text, _) in zip(documents, read)]
+    plain = [Document(title, title, text, title_entity=title) for title, text in titled]
     return resolve(plain, [spans for _, spans in read])
 
 
@@ -36,8 +34,8 @@ NAMES = {
         [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')],
         ['Janet Jackson', 'Michael Jackson', 'Jackson']),
     'who has a text of his own is somebody else': (
-        [('John Quincy Adams', 'He led.'), (
-            'John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
+        [('John Quincy Adams', 'He led.'),
+            ('John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
     'what differs by first names elsewhere in a text is somebody else': (
         [('Luis Roche', 'He was the father of [Luis Armando Roche|person].')],
         ['Luis Armando Roche']),
@@ -55,10 +53,8 @@ NAMES = {
     'the short form of another document is not merged': (
         [('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.')], ['Nolan']),
     'a place or organisation is not shortened to one of its words': (
-        [
-            (
-                'A', '[Google Maps|product] is by [Google|organisation]; [New York City'
-                     '|place] is in [New York|place].')],
+        [('A', '[Google Maps|product] is by [Google|organisation]; [New York City|place] is in '
+            '[New York|place].')],
         ['Google Maps', 'Google', 'New York City', 'New York']),
     'a company is its name without the legal form': (
         [('A', '[Acme Corp.|organisation] grew, and [Acme|organisation] was sold.')],
@@ -91,10 +87,8 @@ NAMES = {
     'values are entities as they are written': (
         [('A', 'born in [1815|date], died in [1852|date]')], ['1815', '1852']),
     'a pronoun is a mention of whom it means': (
-        [
-            (
-                'A story', '[Ada Lovelace|person] met [Byron|person]. Her '
-                           'mother was [Annabella|person].')],
+        [('A story', '[Ada Lovelace|person] met [Byron|person]. Her mother was '
+            '[Annabella|person].')],
         ['Ada Lovelace', 'Byron', 'Ada Lovelace', 'Annabella']),
     'unless the text is about a person': (
         [('Byron', '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
@@ -163,21 +157,15 @@ def test_a_title_that_no_text_names_is_a_title_unless_all_of_its_words_have_capi
 
 
 def test_an_entity_is_of_the_kind_that_its_text_defines_or_most_of_its_mentions_have():
-    text = (
-        '[Lovelace|person] and [Lovelace|person], [Countess], met [Byron|work], [BYRON'
-        '|person] in [1815|date].'
-    )
+    lovelace = '[Lovelace|person] and [Lovelace|person], [Countess], met'
+    text = f'{lovelace} [Byron|work], [BYRON|person] in [1815|date].'
     # Byron's two are as frequent; B is a title that no text mentions.
-    assert kinds_of(('Ada Lovelace', text),
-        ('B', '[Countess] [Countess] [Ada Lovelace|place]')) == {
-        'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person',
-        '1815': 'date',
-    }  # fmt: skip
-    found = kinds_of(
-        ('Laura', '[Laura|person] is a film.'),
-        ('B', '[Laura|person] by [Otto|person], a [comedy|concept].'),
-    )
-    assert found == {'Laura': 'work', 'B': 'name', 'Otto': 'person', 'comedy': 'concept'}
+    kinds = {'Ada Lovelace': 'person', 'B': 'name', 'Countess': 'name', 'BYRON': 'person'}
+    other = ('B', '[Countess] [Countess] [Ada Lovelace|place]')
+    assert kinds_of(('Ada Lovelace', text), other) == kinds | {'1815': 'date'}
+    other = ('B', '[Laura|person] by [Otto|person], a [comedy|concept].')
+    kinds = {'Laura': 'work', 'B': 'name', 'Otto': 'person', 'comedy': 'concept'}
+    assert kinds_of(('Laura', '[Laura|person] is a film.'), other) == kinds
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,7 @@ ENTITIES = {
     '1815': ([], 'date'),
     '☆': ([], 'work'),  # of no letter
 }
-VOCAB = EntityVocab(
-    [name.lower() for name in ENTITIES],
-    list(ENTITIES),
-    [a for a, _ in ENTITIES.values()],
-    [k for _, k in ENTITIES.values()],
-)
+VOCAB = EntityVocab([name.lower() for name in ENTITIES], list(ENTITIES), *zip(*ENTITIES.values()))
 CASES = {
     'Who directed The Dark Knight?': [('The Dark Knight',) * 2],
     'who directed the dark knight': [('the dark knight', 'The Dark Knight')],
@@ -43,10 +38,7 @@ CASES = {
     "Who shot Schindler's List?": [("Schindler's List", 'Schindler’s List')],
     'Is Bjorn Sorensen a Dane?': [('Bjorn Sorensen', 'Bjørn Sørensen')],
     "What is CHRISTOPHER NOLAN's first film?": [('CHRISTOPHER NOLAN', 'Christopher Nolan')],
-    'Which performer of the film met Christopher Nolan in 1815?': [
-        ('Christopher Nolan',) * 2,
-        ('1815', '1815'),
-    ],
+    'Did a performer of the film see The Who in 1815?': [('The Who',) * 2, ('1815', '1815')],
     'Who are the members of The Who?': [('The Who',) * 2],
     'who is the performer': [('performer', 'Performer')],
     'Is it so?': [],
@@ -89,10 +81,7 @@ def test_any_string_is_a_question(question):
     ('question', 'pairs'),
     [
         ('Who is older, Nolan or Darren Aronofsky?', [('Nolan', 'Darren Aronofsky')]),
-        (
-            "Are both Nolan's, and the Royal Shakespeare Company British?",
-            [('Nolan', 'Royal Shakespeare Company')],
-        ),
+        ("Are both Nolan's, and the RSC British?", [('Nolan', 'RSC')]),
         ('Did Nolan know “Titanic” and “The Dark Knight”?', [('Titanic', 'The Dark Knight')]),
         ('Did Nolan meet Darren Aronofsky and others at the RSC?', []),
         ('Who shot Titanic, which Nolan saw?', []),
@@ -115,9 +104,6 @@ def test_names_that_and_or_or_joins(question, pairs):
     ],
 )
 def test_the_first_words_of_one_name_mean_it_where_nothing_else_is_named(question, found):
-    vocab = EntityVocab(
-        list('abc'), ['Karsholm Airport', 'New York', 'New Delhi'], [[]] * 3, ['place'] * 3
-    )
-    assert [
-        vocab.names[e] for named in QuestionLinker(vocab).link(question) for e in named.entities
-    ] == found
+    vocab = EntityVocab.from_names(['Karsholm Airport', 'New York', 'New Delhi'])
+    linked = QuestionLinker(vocab).link(question)
+    assert [vocab.names[e] for named in linked for e in named.entities] == found

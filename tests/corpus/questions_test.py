@@ -29,9 +29,7 @@ def file(tmp_path):
     """Writes a text, or a list as JSON Lines, and gives its path."""
 
     def file(value):
-        text = (
-            value if isinstance(value, str) else ''.join(json.dumps(line) + '\n' for line in value)
-        )
+        text = value if isinstance(value, str) else '\n'.join(map(json.dumps, value))
         (tmp_path / 'q.jsonl').write_text(text, encoding='utf-8')
         return tmp_path / 'q.jsonl'
 
@@ -41,15 +39,10 @@ def file(tmp_path):
 def test_a_line_becomes_a_question_with_its_topics_in_code_points(file):
     text = '🎬🎬 did the Café Élan of Ann Low leave Bergen?'
     record = {
-        'id': 7,
-        'question': text,
-        'topics': [[11, 20], [24, 31], [38, 44]],
-        'entities': ['Café Élan', None, 'Nowhere'],
+        'id': 7, 'question': text, 'hops': 2, 'type': 'composition', 'via': [['Roma', 'Nobody']],
+        'topics': [[11, 20], [24, 31], [38, 44]], 'entities': ['Café Élan', None, 'Nowhere'],
         'answers': ['Rome', 'Bob', 'Roma', 'Rome', 'Bjørgvin', 'Bob'],
-        'hops': 2,
-        'type': 'composition',
-        'via': [['Roma', 'Nobody']],
-    }
+    }  # fmt: skip
     (question,) = read_questions(file([record]), VOCAB)
     assert [text[start:end] for start, end in question.topics] == ['Café Élan', 'Ann Low', 'Bergen']
     # 'Rome' is a key, though another entity is called so too.
@@ -71,10 +64,9 @@ def test_without_topics_the_names_in_the_text_are_the_topics(file):
 
 
 def test_a_question_is_the_same_after_its_record(tmp_path):
+    known = ((9, 13),), (0,), (2, 1), ('Tom',), 3, 'x', ((3,), (0, -1))
     questions = [
-        Question(
-            'q', 'who left\u2028Rome', ((9, 13),), (0,), (2, 1), ('Tom',), 3, 'x', ((3,), (0, -1))
-        ),
+        Question('q', 'who left\u2028Rome', *known),
         Question('r', 'who left Ann for 🇳🇴 Bob', ((9, 12), (20, 23)), (-1, -1)),
     ]
     write_questions(tmp_path / 'new' / 'q.jsonl', (to_record(q, VOCAB) for q in questions))
@@ -95,50 +87,32 @@ def test_topics_are_shown_in_brackets():
             parse_bracketed(marked)
 
 
-def bad(**rows):
-    params = [pytest.param(*row, id=name.replace('_', ' ')) for name, row in rows.items()]
-    return pytest.mark.parametrize('change, message', params)
-
-
-@bad(
-    no_id=({'id': None}, 'id: expected a string that is not blank, found None'),
-    repeated_id=({}, "id: 'q' is already that of line 1"),
-    blank_question=({'question': ' '}, 'question: expected a string'),
-    half_a_code_point=(
-        {'question': 'who left Bergen\ud83c'},
-        'question: code point 15 is half a surrogate pair',
-    ),
-    no_topic=({'topics': []}, 'topics: expected a list of'),
-    half_a_span=(
-        {'topics': [[9]]},
-        r'topics\[0\]: expected \[start, end\], found \[9\]',
-    ),
-    a_span_of_words=({'topics': [[True, 2]]}, r'topics\[0\]: expected \[start, end\]'),
-    a_span_past_the_end=(
-        {'topics': [[9, 17]]},
-        r'topics\[0\]: \[9, 17\) marks no text of the question',
-    ),
-    a_blank_span=({'topics': [[8, 9]]}, r'topics\[0\]: \[8, 9\) marks no text'),
-    overlapping_spans=(
-        {'topics': [[4, 10], [9, 15]]},
-        r'topics\[1\]: \[9, 15\) begins before the one before ends',
-    ),
-    too_few_entities=({'entities': []}, 'entities: 0 for other topics'),
-    entities_by_id=(
-        {'entities': [5]},
-        r'entities\[0\]: expected a string that is not blank, found 5',
-    ),
-    answers_as_text=({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
-    no_hop=({'hops': 0}, 'hops: expected 1 to 100, found 0'),
-    half_a_hop=({'hops': 1.5}, 'hops: expected 1 to 100, found 1.5'),
-    type_as_a_number=({'type': 3}, 'type: expected a string'),
-    via_of_too_many_hops=(
-        {'via': [['Q1']]},
-        'via: expected a list for each of 0 hops',
-    ),
-    via_of_nothing=({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
-    via_by_id=({'hops': 2, 'via': [[3]]}, r'via\[0\]\[0\]: expected a string'),
-)
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        ({'id': None}, 'id: expected a string that is not blank, found None'),
+        ({}, "id: 'q' is already that of line 1"),
+        ({'question': ' '}, 'question: expected a string'),
+        ({'question': 'who left Bergen\ud83c'},
+            'question: code point 15 is half a surrogate pair'),
+        ({'topics': []}, 'topics: expected a list of'),
+        ({'topics': [[9]]}, r'topics\[0\]: expected \[start, end\], found \[9\]'),
+        ({'topics': [[True, 2]]}, r'topics\[0\]: expected \[start, end\]'),
+        ({'topics': [[9, 17]]}, r'topics\[0\]: \[9, 17\) marks no text of the question'),
+        ({'topics': [[8, 9]]}, r'topics\[0\]: \[8, 9\) marks no text'),
+        ({'topics': [[4, 10], [9, 15]]},
+            r'topics\[1\]: \[9, 15\) begins before the one before ends'),
+        ({'entities': []}, 'entities: 0 for other topics'),
+        ({'entities': [5]}, r'entities\[0\]: expected a string that is not blank, found 5'),
+        ({'answers': 'Ann Low'}, "answers: expected a list, found 'Ann Low'"),
+        ({'hops': 0}, 'hops: expected 1 to 100, found 0'),
+        ({'hops': 1.5}, 'hops: expected 1 to 100, found 1.5'),
+        ({'type': 3}, 'type: expected a string'),
+        ({'via': [['Q1']]}, 'via: expected a list for each of 0 hops'),
+        ({'hops': 2, 'via': [[]]}, r'via\[0\]: no entity'),
+        ({'hops': 2, 'via': [[3]]}, r'via\[0\]\[0\]: expected a string'),
+    ],
+)  # fmt: skip
 def test_errors_name_file_line_and_field(file, change, message):
     path = file([RECORD, {**RECORD, 'id': 'r', **change} if change else RECORD])
     with pytest.raises(InputError, match=rf'q\.jsonl:2: {message}'):

@@ -119,28 +119,13 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
 @pytest.mark.parametrize(
     'rule, text, kinds',
     [
-        (
-            recognition.values,
-            (
-                'for [about twenty-one years|date], aged [88|date], a [23-year-old|date], on [12 '
-                'May|date], [about 3,000 years old|date]'
-            ),
-            {
-                'twenty-one years': 'quantity', '88': 'quantity', '23-year-old': 'quantity',
-                '12 May': 'date', '3,000 years': 'quantity',
-            },
-        ),
-        (
-            recognition.capitalised,
-            (
-                'She telephoned him on Tuesday night from Ulm, and on Monday [12 June 1990'
-                '|date] on Fridays.'
-            ),
-            {
-                'Tuesday': 'date', 'Ulm': 'name', 'Monday': 'date', '12 June 1990': 'date',
-                'Fridays': 'date',
-            },
-        ),
+        (recognition.values, 'for [about twenty-one years|date], aged [88|date]',
+            {'twenty-one years': 'quantity', '88': 'quantity'}),
+        (recognition.values, 'a [23-year-old|date], on [12 May|date], [about 3,000 years old|date]',
+            {'23-year-old': 'quantity', '12 May': 'date', '3,000 years': 'quantity'}),
+        (recognition.capitalised, 'on Tuesday night from Ulm, on Monday [12 June 1990|date]',
+            {'Tuesday': 'date', 'Ulm': 'name', 'Monday': 'date', '12 June 1990': 'date'}),
+        (recognition.capitalised, 'She telephoned him on Fridays.', {'Fridays': 'date'}),
     ],
 )  # fmt: skip
 def test_durations_and_ages_are_quantities_and_days_of_the_week_are_dates(rule, text, kinds):
@@ -218,22 +203,14 @@ def test_a_missing_model_says_what_to_install(monkeypatch):
 
 
 def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):
-    folder = shared_data / 'redocred'
-    documents = tmp_path / 'documents.json'
-    documents.write_text(
-        json.dumps(json.loads((folder / 'documents.json').read_text(encoding='utf-8'))[:60])
-    )
+    folder, path = shared_data / 'redocred', tmp_path / 'documents.json'
+    records = json.loads((folder / 'documents.json').read_text(encoding='utf-8'))
+    path.write_text(json.dumps(records[:60]))
     relations = docred.read_relations(folder / 'rel_info.json')
-    read = [
-        each.document
-        for each in docred.read_documents(
-            documents, relations, rejected_path=tmp_path / 'rejected.jsonl'
-        )
-    ]
-    found = recognise(*(document.text.replace('\n', ' ') for document in read))
-    right = sum(
-        len({(m.start, m.end) for m in d.mentions} & {(s.start, s.end) for s in spans})
-        for d, spans in zip(read, found)
-    )
-    assert right / sum(len(document.mentions) for document in read) > 0.84
+    read = docred.read_documents(path, relations, rejected_path=tmp_path / 'rejected.jsonl')
+    documents = [each.document for each in read]
+    found = recognise(*(document.text.replace('\n', ' ') for document in documents))
+    places = lambda spans: {(span.start, span.end) for span in spans}
+    right = sum(len(places(d.mentions) & places(spans)) for d, spans in zip(documents, found))
+    assert right / sum(len(document.mentions) for document in documents) > 0.84
     assert right / sum(map(len, found)) > 0.78

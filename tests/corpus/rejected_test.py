@@ -10,10 +10,8 @@ def test_what_is_added_comes_after_what_is_there_though_it_be_no_text(tmp_path):
     path.write_bytes(b'\xff\n')
     add_rejected(path, [('a.txt', 'a reason with \ud800')])
     before, added = path.read_bytes().splitlines()
-    assert before == b'\xff' and json.loads(added) == {
-        'file': 'a.txt',
-        'reason': 'a reason with \ud800',
-    }
+    assert before == b'\xff'
+    assert json.loads(added) == {'file': 'a.txt', 'reason': 'a reason with \ud800'}
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):

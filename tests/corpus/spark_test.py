@@ -28,20 +28,12 @@ def session(tmp_path_factory):
 def passages():
     """Passages with nested mentions, some about nothing and some without a mention."""
     rng = np.random.default_rng(0)
-    rows = []
-    for number in range(150):
+    row, rows = dict(doc_id='d', title='t', text='x', sentence_starts=[0]), []
+    for _ in range(150):
         outer = [(10 * i, 10 * i + 9) for i in range(rng.integers(0, 6))]
         spans = sorted([*outer, *((start + 3, end) for start, end in outer if rng.random() < 0.2)])
-        mentions = [
-            {'start': start, 'end': end, 'entity': int(rng.integers(0, 15))} for start, end in spans
-        ]
-        about = int(rng.integers(-1, 8))
-        rows.append(
-            {
-                'doc_id': str(number), 'title': 't', 'title_entity': about, 'text': 'x',
-                'sentence_starts': [0], 'mentions': mentions,
-            }
-        )  # fmt: skip
+        named = [dict(start=a, end=b, entity=int(rng.integers(0, 15))) for a, b in spans]
+        rows.append({**row, 'title_entity': int(rng.integers(-1, 8)), 'mentions': named})
     return pa.Table.from_pylist(rows, tables.PASSAGES)
 
 
@@ -73,24 +65,19 @@ def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit
 def test_batches_go_to_workers_whole_and_come_back_in_order_a_few_at_a_time(session):
     drawn = []
 
-    def batches(*starts):
-        for start in starts:
+    def batches():
+        for start in range(20, 30):
             drawn.append(start)
-            yield pa.RecordBatch.from_pydict(
-                {'n': pa.array(range(start, start + start % 5), pa.int64())}
-            )
+            numbers = pa.array(range(start, start + start % 5), pa.int64())
+            yield pa.RecordBatch.from_pydict({'n': numbers})
 
     # As the tests are no package that a worker has, the function is sent by value.
-    found = spark.map_ordered(
-        session,
-        lambda batch: batch.take(pa.array(range(len(batch)), pa.int64())[::-1]),
-        batches(*range(20, 30)),
-    )
+    reverse = lambda batch: batch.take(pa.array(range(len(batch)), pa.int64())[::-1])
+    found = spark.map_ordered(session, reverse, batches())
     assert next(found)['n'].to_pylist() == []
     assert len(drawn) == 2 * session.sparkContext.defaultParallelism
-    assert [batch['n'].to_pylist() for batch in found] == [
-        list(range(start, start + start % 5))[::-1] for start in range(21, 30)
-    ]
+    wanted = [list(range(start, start + start % 5))[::-1] for start in range(21, 30)]
+    assert [batch['n'].to_pylist() for batch in found] == wanted
 
 
 def test_an_error_of_input_on_a_worker_is_raised_here(session):
@@ -106,23 +93,15 @@ def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
     documents = list(pages.documents(films))
     tokenizer = train_wordpiece([document.text for document in documents], 600)
     (linked,), _ = linking.link_documents(documents, films.vocab())
-    split = functools.partial(
-        splitting.split_batch, count_tokens=token_counter(tokenizer), max_tokens=30
-    )
+    count = token_counter(tokenizer)
+    split = functools.partial(splitting.split_batch, count_tokens=count, max_tokens=30)
     tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
     wanted = split(linked)
     shuffled = np.random.default_rng(0).permutation(len(documents))
-    there = (
-        pa.Table.from_batches([linked])
-        .append_column('number', pa.array(range(len(documents))))
-        .take(shuffled)
-    )
-    cut = spark.map_batches(
-        spark.sort_and_drop(session.createDataFrame(there).repartition(3), 'number'),
-        split,
-        tables.PASSAGES,
-    )
-    numbered = spark.number_passages(cut)
+    numbers = pa.array(range(len(documents)))
+    there = pa.Table.from_batches([linked]).append_column('number', numbers).take(shuffled)
+    frame = session.createDataFrame(there).repartition(3).orderBy('number').drop('number')
+    numbered = spark.number_passages(spark.map_batches(frame, split, tables.PASSAGES))
     assert numbered.rdd.getNumPartitions() == 2
     found = numbered.toArrow()
     assert found['passage'].to_pylist() == list(range(len(wanted)))

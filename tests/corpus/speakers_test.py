@@ -22,20 +22,14 @@ Sent: Monday
 My offer stands.
 """
 TEXTS = {
-    'chat': (
-        (
-            '[12:03] ana: I deployed it\n[12:04] Bo Lee: thanks\n'
-            '2024-01-02 12:05 - Eva: my cat, and me'
-        ),
-        ['ana: I', 'Eva: my'],
-    ),
+    'chat': ('[12:03] ana: I did it\n[12:04] Bo Lee: thanks\n2024-01-02 12:05 - Eva: my cat, me',
+        ['ana: I', 'Eva: my']),
     'chat with brackets': ('14:03 <Bruno Keller> I restarted Puffin\n<Eva> my turn',
         ['Bruno Keller: I', 'Eva: my']),
     'dialogue': ('Eva Dahl: I signed it.\nNote: I think so.\nSummary: my view', ['Eva Dahl: I']),
     'mail': (MAIL, ['Lena Fischer: I', 'Marco Rossi: I', 'Ute Brandl: My']),
-    'an answer below': (
-        'On 4 May 2026 at 10:00, Marco Rossi <m@x.org> wrote:\n> I prefer it.\nI do not.',
-        ['Marco Rossi: I']),
+    'an answer below': ('On 4 May 2026 at 10:00, Bo Lee <m@x.org> wrote:\n> I see.\nI do not.',
+        ['Bo Lee: I']),
     'stated names': ('My name is Hilde Aker. I was born in Narvik. My brother lives there.',
         ['Hilde Aker: My', 'Hilde Aker: I', 'Hilde Aker: My']),
     'a byline': ('By Ana Petrov\n\nI was born in Varna. "I am old," said he.', ['Ana Petrov: I']),
@@ -61,18 +55,16 @@ def test_the_first_person_is_the_one_who_speaks(kind):
 
 
 def test_a_title_states_the_author_of_a_text_that_names_it():
-    assert said('Ana Petrov of Varna wrote this. I was ill.', 'Diary of Ana Petrov') == [
-        'Ana Petrov: I'
-    ]
+    found = said('Ana Petrov of Varna wrote this. I was ill.', 'Diary of Ana Petrov')
+    assert found == ['Ana Petrov: I']
     assert said('I was ill.', 'Diary of Ana Petrov') == []
 
 
 def test_no_place_is_in_a_name():
     text = 'By Ana Petrov\nI saw Malcolm I in Perth.'
     at = text.index('Malcolm')
-    assert [
-        a for a, _, _ in first_persons(text, turns(text), [(at, at + len('Malcolm I'), 0)])
-    ] == [text.index('I saw')]
+    ((start, _, _),) = first_persons(text, turns(text), [(at, at + len('Malcolm I'), 0)])
+    assert start == text.index('I saw')
 
 
 UNITS = (

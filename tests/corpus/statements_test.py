@@ -9,8 +9,8 @@ from opql_jax.corpus.statements import restated
 import linear_time
 
 FLEET = (
-    '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n| Aurora | Signe Dahl | Bergen | '
-    '1998 |\n| Petrel | | Hull |\n'
+    '| Ship | Captain | Home port | Built |\n|---|:--|--:|---|\n'
+    '| Aurora | Signe Dahl | Bergen | 1998 |\n| Petrel | | Hull |\n'
 )
 TABLES = {
     'of Markdown': (
@@ -35,10 +35,7 @@ PROSE = [
     'Ada; Bo; Cy.\nThey came; they saw; they won.',
     'A line | of two.',
     'one,two\nthree,four\nfive,six',
-    (
-        'ship: Aurora | port: Bergen | by: Ada\nship: Petrel | port: Hull | by: Bo\nship: Tern | '
-        'port: Ely | by: Cy'
-    ),
+    'ship: Aurora | port: Bergen\nship: Petrel | port: Hull\nship: Tern | port: Ely',
 ]
 
 
@@ -53,20 +50,14 @@ def test_prose_stays_and_so_do_rows_that_were_said_before(text):
     assert restated(text) == text
 
 
-@given(
-    st.lists(
-        st.lists(st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x']), min_size=2, max_size=2),
-        min_size=1,
-        max_size=9,
-    )
-)
+CELLS = st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x'])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=9))
 def test_all_cells_of_all_rows_are_said_in_their_order(rows):
-    said = restated(
-        '\n'.join(['| Name | Year |', '|---|---|', *(f'| {a} | {b} |' for a, b in rows)])
-    )
-    assert [line.replace('name: ', '').replace('year: ', '') for line in said.split('\n')] == [
-        ' | '.join(filter(None, row)) for row in rows
-    ]
+    table = ['| Name | Year |', '|---|---|', *(f'| {a} | {b} |' for a, b in rows)]
+    said = restated('\n'.join(table)).replace('name: ', '').replace('year: ', '')
+    assert said.split('\n') == [' | '.join(filter(None, row)) for row in rows]
 
 
 def test_a_long_heading_does_not_make_a_table_long():

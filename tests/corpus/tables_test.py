@@ -28,13 +28,9 @@ def test_numbers_are_those_of_the_column(chunks):
 
 
 def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
-    other = pa.list_(pa.field('item', pa.string()))
-    pq.write_table(
-        pa.table(
-            {'b': pa.array([['x'], []], other), 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]}
-        ),
-        tmp_path / 't.parquet',
-    )
+    lists = pa.array([['x'], []], pa.list_(pa.field('item', pa.string())))
+    other = pa.table({'b': lists, 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]})
+    pq.write_table(other, tmp_path / 't.parquet')
     assert tables.read_table(tmp_path / 't.parquet', SCHEMA).equals(TABLE)
 
 
@@ -67,12 +63,8 @@ def test_the_manifest_lists_every_file_of_a_prepared_folder_and_no_other(tmp_pat
     (tmp_path / 'questions' / '1-hop' / 'dev.jsonl').write_bytes(b'12345')
     (tmp_path / 'tokenizer.json').write_text('{}')
     (tmp_path / 'notes.txt').write_text('not ours')
-    counts = dict.fromkeys(tables.Counts.__struct_fields__, 3)
-    fields = {
-        'counts': counts,
-        'settings': tiny_prepared.SETTINGS,
-        'dropped_entities': {'film': 0.75},
-    }
+    fields = {'settings': tiny_prepared.SETTINGS, 'dropped_entities': {'film': 0.75}}
+    fields['counts'] = dict.fromkeys(tables.Counts.__struct_fields__, 3)
     manifest = tables.write_manifest(tmp_path, fields)
     assert read_manifest(tmp_path, tables.PREPARED) == manifest
     assert (manifest.format, manifest.version, manifest.counts.passages) == ('opql-prepared', 1, 3)
@@ -84,35 +76,29 @@ WORDS = pa.schema([('word', pa.string()), ('words', pa.list_(pa.string())), ('nu
 LONG = 'x' * 1_000_000
 
 
-def often(count):
-    """A megabyte of text in so many cells, which is stored once."""
-    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [LONG])
+def often(count, text=LONG):
+    """A text in so many cells, which is stored once."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [text])
 
 
-def cells(word, words=None):
-    """A table of `WORDS` of so many rows as there are words; the other columns have the same in all
-    of them.
-    """
-    words = (
-        pa.array([[]], WORDS.field('words').type).take(np.zeros(len(word), np.int32))
-        if words is None
-        else words
-    )
-    return pa.table({'word': word, 'words': words, 'number': np.zeros(len(word), np.int64)})
+NO_WORDS = pa.array([[]], WORDS.field('words').type)
+
+
+def cells(word, words=NO_WORDS):
+    """A table of `WORDS` with these words; the other columns are the same in all rows."""
+    row = np.zeros(len(word), np.int64)
+    return pa.table({'word': word, 'words': words.take(row), 'number': row})
 
 
 # Small files that hold gigabytes.
+HUNDRED = pa.array(['a'] * 100).dictionary_encode()
 BOMBS = {
     'a text in many rows': lambda: cells(often(4000)),
-    'a text after others': lambda: cells(
-        pa.concat_arrays([pa.array(['a'] * 100).dictionary_encode(), often(3900)])
-    ),
+    'a text after others': lambda: cells(pa.concat_arrays([HUNDRED, often(3900)])),
     'a text often in one row': lambda: cells(
         pa.array(['a']), pa.ListArray.from_arrays(np.array([0, 4000], np.int32), often(4000))
     ),
-    'many numbers': lambda: cells(
-        pa.DictionaryArray.from_arrays(np.zeros(20_000_000, np.int32), [''])
-    ),
+    'many numbers': lambda: cells(often(20_000_000, '')),
 }
 
 

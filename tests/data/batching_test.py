@@ -39,23 +39,20 @@ def test_impossible_plans_are_refused(kwargs, reason):
         batching.plan_capacities(**kwargs)
 
 
+ROWS = st.integers(1, 5)
+
+
 @settings(deadline=None)
-@given(
-    LENGTHS,
-    st.fixed_dictionaries({32: st.integers(1, 5), 64: st.integers(1, 5), 136: st.integers(1, 5)}),
-)
+@given(LENGTHS, st.fixed_dictionaries({32: ROWS, 64: ROWS, 136: ROWS}))
 def test_a_row_is_refused_only_when_no_arrangement_has_room(lengths, capacities):
     packer = batching.Packer(capacities)
     accepted = []
     for length in lengths:
         # Hall's condition: for each bucket length, the rows that exceed it fit into the longer
         # buckets.
-        trial = accepted + [length]
-        bounds = [0, *capacities]
-        feasible = all(
-            sum(x > b for x in trial) <= sum(n for L, n in capacities.items() if L > b)
-            for b in bounds
-        )
+        trial = [*accepted, length]
+        room = lambda bound: sum(n for bucket, n in capacities.items() if bucket > bound)
+        feasible = all(sum(x > b for x in trial) <= room(b) for b in (0, *capacities))
         assert packer.add(length) == feasible
         if feasible:
             accepted.append(length)

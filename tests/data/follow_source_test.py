@@ -10,7 +10,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources.follow import FollowSource, in_other_wordings, read_wordings, reworded
+from opql_jax.data.sources.follow import FollowSource, in_other_wordings, read_wordings
 
 import tiny_prepared
 
@@ -75,16 +75,9 @@ def test_wordings_that_cannot_be_used_are_refused(prepared, tmp_path, line, opti
 
 
 def test_wordings_are_read_by_their_type_and_in_order(tmp_path):
-    path = write(
-        tmp_path / 'wordings.tsv',
-        'a > b\tRéalisateur of [X]?',
-        '',
-        'c\t[X]',
-        '  ',
-        'a > b\t by whom is [X], pray ',
-    )
+    lines = 'a > b\tRéalisateur of [X]?', '', 'c\t[X]', '  ', 'a > b\t by whom is [X], pray '
     expected = {'a > b': [('Réalisateur of ', '?'), ('by whom is ', ', pray')], 'c': [('', '')]}
-    assert read_wordings(path) == expected
+    assert read_wordings(write(tmp_path / 'wordings.tsv', *lines)) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,25 +99,17 @@ def test_a_file_without_wordings_is_refused(tmp_path):
         read_wordings(tmp_path / 'none.tsv')
 
 
-@pytest.mark.parametrize('wording', [('', ''), ('who made ', '?'), ('Ünder whom was ', ' shot')])
-def test_a_question_in_another_wording_is_about_the_same_first_topic_and_otherwise_the_same(
-    wording,
-):
-    other = reworded(UP, wording)
-    assert other.text == 'Up'.join(wording) and other.text[slice(*other.topic)] == 'Up'
-    assert dataclasses.replace(other, text=UP.text, topics=UP.topics) == UP
-    both = dataclasses.replace(UP, text='Up and Down', topics=((0, 2), (7, 11)), entities=(7, 8))
-    assert reworded(both, wording) == other
-
-
 def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_which():
-    wordings = {'movie_to_director': [('a ', ''), ('b ', ''), ('c ', '')], 'unused': [('d ', '')]}
-    asked = [dataclasses.replace(UP, id=f'q{number}') for number in range(300)]
-    asked.append(dataclasses.replace(UP, type='other'))
-    other = in_other_wordings(asked, wordings, seed=1)
-    assert [q.id for q in other] == [f'{q.id} in other words' for q in asked[:300]]
+    wordings = {'movie_to_director': [('a ', ''), ('', ' b'), ('Ünder ', '?')], 'unused': []}
+    both = dataclasses.replace(UP, text='Up and Down', topics=((0, 2), (7, 11)), entities=(7, 8))
+    asked = [dataclasses.replace(UP if i % 2 else both, id=f'q{i}') for i in range(300)]
+    other = in_other_wordings([*asked, dataclasses.replace(UP, type='other')], wordings, seed=1)
     counts = collections.Counter(question.text for question in other)
-    assert counts.keys() == {'a Up', 'b Up', 'c Up'} and min(counts.values()) > 60
+    assert counts.keys() == {'a Up', 'Up b', 'Ünder Up?'} and min(counts.values()) > 60
+    for before, after in zip(asked, other, strict=True):
+        assert after.id == f'{before.id} in other words'
+        assert after.text[slice(*after.topic)] == 'Up' and after.entities == (7,)
+        assert dataclasses.replace(after, id=UP.id, text=UP.text, topics=UP.topics) == UP
     assert in_other_wordings(asked, wordings, seed=1) == other
     assert in_other_wordings(asked, wordings, seed=2) != other
     assert in_other_wordings(asked, {}) == []

@@ -38,9 +38,7 @@ def test_a_name_is_a_folder_inside_and_a_path_is_one_elsewhere(folder, monkeypat
     assert str(folder.part('gs://bucket/text')) == 'gs://bucket/text'
 
 
-@pytest.mark.parametrize(
-    'name', ['no text \udcff', *(name for name in BAD_NAMES if '/' not in name)]
-)
+@pytest.mark.parametrize('name', ['no text \udcff', *(n for n in BAD_NAMES if '/' not in n)])
 def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
     said = re.escape(f'{name!r}: give a path, or the plain name of a folder in {folder.path}')
     with pytest.raises(InputError, match=said):
@@ -63,28 +61,21 @@ def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
             with pytest.raises(InputError, match=told):
                 use()
         assert mistyped.part('text', new=True) == tmp_path / name / 'text'
-    told = f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb'
-    with pytest.raises(InputError, match=told):
-        KBFolder(tmp_path).read()
+
+    def refused(told):
+        with pytest.raises(InputError, match=told):
+            KBFolder(tmp_path).read()
+
+    refused(f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb')
     inner = KBFolder(tmp_path / 'my.kb')
     inner.write(**PARTS)
-    told = f'{tmp_path} is no knowledge base: did you mean {inner.path}'
-    with pytest.raises(InputError, match=told):
-        KBFolder(tmp_path).read()
+    refused(f'{tmp_path} is no knowledge base: did you mean {inner.path}')
     inner.manifest.unlink()
-    begin(KBFolder(tmp_path))
-    told = f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT'
-    with pytest.raises(InputError, match=told):
-        KBFolder(tmp_path).read()
-
-
-def test_a_part_that_is_only_locked_is_begun(tmp_path):
     (tmp_path / 'encoder').mkdir()
-    with (
-        locks.writer(tmp_path / 'encoder'),
-        pytest.raises(InputError, match='no knowledge base yet: run `opql index` again'),
-    ):
-        KBFolder(tmp_path).read()
+    with locks.writer(tmp_path / 'encoder'):  # a part that is only locked is begun
+        refused('no knowledge base yet: run `opql index` again')
+    begin(KBFolder(tmp_path))
+    refused(f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT')
 
 
 def test_a_manifest_of_something_else_is_not_overwritten(folder):
@@ -174,22 +165,21 @@ def test_a_manifest_is_not_read_where_all_is_named(folder):
         folder.choose(**PARTS | {'memory': None})
 
 
+STATED = [
+    ({'format': 'opql-memory'}, 'not the manifest of a knowledge base'),
+    ({'index': 'x'}, 'not what this program writes: Object contains unknown'),
+    ({'retrieval': 'r', 'memory': None}, 'memory: null, but a text with'),
+    ({'text': 'x' * 256}, 'text: '),  # a name that no disk can hold
+    *(({'memory': name}, f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
+]
+
+
 @pytest.mark.parametrize(
     'written, said',
     [
         (b'{"format": "opql-kb", ', 'not valid JSON'),
-        (sealed(MANIFEST | {'format': 'opql-memory'}), 'not the manifest of a knowledge base'),
-        (
-            sealed(MANIFEST | {'index': 'x'}),
-            'not what this program writes: Object contains unknown',
-        ),
-        (sealed(MANIFEST | {'retrieval': 'r', 'memory': None}), 'memory: null, but a text with'),
-        (sealed(MANIFEST | {'text': 'x' * 256}), 'text: '),  # a name that no disk can hold
-        *(
-            (sealed(MANIFEST | {'memory': name}), f'memory: {name!r} is not the name of a folder')
-            for name in BAD_NAMES
-        ),
         (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content'),
+        *((sealed(MANIFEST | changed), said) for changed, said in STATED),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):

@@ -1,7 +1,5 @@
 """Masking mentions in tokenised passages."""
 
-from itertools import permutations
-
 import numpy as np
 import one_marked
 import pytest
@@ -18,28 +16,8 @@ TOKENIZER = train_wordpiece(TEXTS, 120)
 SPECIAL = special_ids(TOKENIZER)
 
 
-def passage(template, names, entities=None):
-    """'{} directed {}' and names -> (text, TokenisedPassage)."""
-    pieces = template.split('{}')
-    text, mentions = pieces[0], []
-    for k, (name, piece) in enumerate(zip(names, pieces[1:])):
-        mentions.append((len(text), len(text) + len(name), k if entities is None else entities[k]))
-        text += name + piece
-    return text, markup.tokenise_passage(TOKENIZER, text, mentions)
-
-
 def ids(text):
     return TOKENIZER.encode(text, add_special_tokens=False).ids
-
-
-def test_names_that_stay_are_followed_by_their_markers():
-    _, p = passage('the film {} was directed by {} .', ['Alien', 'Ridley Scott'])
-    s, name = SPECIAL, ids('Ridley Scott')
-    marked = one_marked.mark_pair(p, 1, 0, s, 0, masked=False)
-    said = *ids('the film Alien'), s.r2, *ids('was directed by'), *name, s.r1, *ids('.')
-    expected = [s.cls, *said, s.sep]
-    assert marked.tokens.tolist() == expected and len(name) > 1
-    assert (marked.r1, marked.r2) == (expected.index(s.r1), expected.index(s.r2))
 
 
 # Names as they occur: letters of several scripts and digits first, then apostrophes, dots and the
@@ -49,33 +27,24 @@ NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=
 
 
 def test_context_beyond_the_limit_is_evenly_spread():
-    _, p = passage(' '.join(['{}'] * 10), list('abcdefghij'))
+    p = markup.tokenise_passage(TOKENIZER, 'a ' * 10, [(2 * i, 2 * i + 1, i) for i in range(10)])
     assert one_marked.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
 
 
 def test_a_mention_without_a_visible_character_keeps_an_empty_place():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b film', [(4, 5, 0), (5, 6, 1)])
     assert (p.ends - p.starts).tolist() == [1, 0]
-    marked = one_marked.mark_pair(p, 0, 1, SPECIAL, 0)
     s = SPECIAL
-    said = *ids('the'), s.ent, s.r1, s.ent, s.r2, *ids('film')
-    assert marked.tokens.tolist() == [s.cls, *said, s.sep]
-    back = one_marked.mark_pair(p, 1, 0, SPECIAL, 0)
-    assert back.tokens[back.r2] == s.r2 and back.r2 < back.r1
-
-
-def test_markup_never_adds_more_than_its_room():
-    mentions = [(4, 5, 0), (6, 7, 1), (8, 9, 2)]
-    p = markup.tokenise_passage(TOKENIZER, 'the X \u200b \u200b film', mentions)
-    marked = [one_marked.mark_pair(p, *both, SPECIAL, 0) for both in permutations(range(3), 2)]
-    longest = max(len(pair.tokens) for pair in marked)
-    assert longest == len(p.tokens) + markup.MARKUP_ROOM
-
-
-def test_a_mention_without_a_visible_character_is_at_the_token_after_it():
-    p = markup.tokenise_passage(TOKENIZER, 'the X\u200b', [(4, 5, 0), (5, 6, 1)])
-    placed = markup.place_mentions(p, SPECIAL)
+    for i, j, marks in ((0, 1, (s.r1, s.r2)), (1, 0, (s.r2, s.r1))):
+        said = *ids('the'), s.ent, marks[0], s.ent, marks[1], *ids('film')
+        marked = one_marked.mark_pair(p, i, j, s, 0)
+        assert marked.tokens.tolist() == [s.cls, *said, s.sep]
+        assert len(marked.tokens) < len(p.tokens) + markup.MARKUP_ROOM
+    end = markup.tokenise_passage(TOKENIZER, 'the X\u200b\u200b', [(4, 5, 0), (5, 6, 1), (6, 7, 2)])
+    placed = markup.place_mentions(end, s)  # at the token after it
     assert placed.first[1] == placed.last[1] == len(placed.tokens) - 1
+    longest = one_marked.mark_pair(end, 1, 2, s, 0).tokens
+    assert len(longest) == len(end.tokens) + markup.MARKUP_ROOM
 
 
 def apart(spans):
@@ -90,9 +59,7 @@ def apart(spans):
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
-    spans, most, masked, seed
-):
+def test_many_pairs_and_many_masked_mentions_are_marked_as_one_by_one(spans, most, masked, seed):
     rng = np.random.default_rng(seed)
     passages = []
     for of_passage in spans:
@@ -107,8 +74,12 @@ def test_context_of_many_pairs_and_many_masked_mentions_are_those_of_one_by_one(
     assert positions.dtype == entities.dtype == np.int32
     assert positions.shape == (len(chosen) + 2, most)
     assert (entities[len(chosen) :] == -1).all()
+    tokens, r1, r2 = many.batch(order, len(chosen) + 2, 18)
     for row, (p, i, j) in enumerate(chosen[k] for k in order):
         one = one_marked.mark_pair(passages[p], i, j, SPECIAL, most, masked)
+        padding = [SPECIAL.pad] * (18 - len(one.tokens))
+        assert tokens[row].tolist() == one.tokens.tolist() + padding
+        assert (r1[row], r2[row], many.lengths[order[row]]) == (one.r1, one.r2, len(one.tokens))
         used = entities[row] >= 0
         assert positions[row][used].tolist() == one.context_positions.tolist()
         assert (positions[row][~used] == 0).all()
@@ -155,14 +126,6 @@ def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_a
                 context.setdefault(expected.index(100 + span[0]), entities[k])
         found = marked.context_positions.tolist(), marked.context_entities.tolist()
         assert dict(zip(*found, strict=True)) == context
-    at = np.array(chosen, int).reshape(-1, 2).T
-    many = markup.MarkedPairs([p], np.zeros(len(chosen), int), *at, SPECIAL)
-    tokens, r1, r2 = many.batch(np.arange(len(chosen)), len(chosen), 18)
-    for row, (i, j) in enumerate(chosen):
-        marked = one_marked.mark_pair(p, i, j, SPECIAL, 0)
-        padding = [SPECIAL.pad] * (18 - len(marked.tokens))
-        assert tokens[row].tolist() == marked.tokens.tolist() + padding
-        assert (r1[row], r2[row]) == (marked.r1, marked.r2)
 
 
 @settings(max_examples=100, deadline=None)
@@ -177,15 +140,6 @@ def test_nested_mentions_have_the_tokens_of_their_characters(text, data):
     for (a, b), start, end in zip(spans, p.starts, p.ends):
         inside = (piece for at, piece in pieces.items() if a <= at < b)
         assert p.tokens[start:end].tolist() == [token for piece in inside for token in piece]
-
-
-def test_a_masked_mention_hides_its_own_tokens_whether_it_is_nested_or_holds_others():
-    text = 'a film by ridley scott .'
-    p = markup.tokenise_passage(TOKENIZER, text, [(10, 22, 4), (17, 22, 5)])
-    s = SPECIAL
-    for mention, before in enumerate(('a film by', 'a film by ridley')):
-        expected = [s.cls, *ids(before), s.ent, *ids('.'), s.sep]
-        assert one_marked.mask_mention(p, mention, s).tokens.tolist() == expected
 
 
 @pytest.mark.parametrize('name', ['Alien', 'Ridley Scott', '北京'])

@@ -15,24 +15,15 @@ import tiny_prepared
 
 
 def best_pairs(prepared, min_count, count):
-    """The pairs of the highest mutual information, low entity first, of those that enough passages
-    mention; by counting.
-    """
-    mentioned = [
-        {mention['entity'] for mention in mentions}
-        for mentions in prepared.passages['mentions'].to_pylist()
-    ]
+    """The pairs of highest mutual information that enough passages mention, lower entity first."""
+    passages = prepared.passages['mentions'].to_pylist()
+    mentioned = [{mention['entity'] for mention in mentions} for mentions in passages]
+    pairs_of = lambda entities: itertools.combinations(sorted(entities), 2)
     alone = collections.Counter(itertools.chain(*mentioned))
-    together = collections.Counter(
-        pair for entities in mentioned for pair in itertools.combinations(sorted(entities), 2)
-    )
-    information = lambda pair: math.log(
-        together[pair] * len(mentioned) / (alone[pair[0]] * alone[pair[1]])
-    )
-    return sorted(
-        (pair for pair, n in together.items() if n >= min_count),
-        key=lambda pair: (-information(pair), pair),
-    )[:count]
+    together = collections.Counter(itertools.chain(*map(pairs_of, mentioned)))
+    ratio = lambda pair: together[pair] * len(mentioned) / (alone[pair[0]] * alone[pair[1]])
+    often = (pair for pair, n in together.items() if n >= min_count)
+    return sorted(often, key=lambda pair: (-math.log(ratio(pair)), pair))[:count]
 
 
 def test_relations_may_be_learnt_from_the_best_pairs_only(tmp_path):
@@ -59,9 +50,8 @@ def test_what_took_long_to_choose_is_kept_for_the_next_start(tmp_path, monkeypat
     other = select_pair_rows(prepared, **settings | {'max_pairs': 10})
     assert len(other) < len(chosen)
     with monkeypatch.context() as patched:
-        patched.setattr(
-            pair_selection, 'mutual_information', lambda *_: pytest.fail('computed again')
-        )
+        again = lambda *_: pytest.fail('computed again')
+        patched.setattr(pair_selection, 'mutual_information', again)
         assert select_pair_rows(Prepared(tmp_path / 'text'), **settings).tolist() == chosen.tolist()
     for damaged in (file.read_bytes()[:-9], b'', b'x' * 300, file.read_bytes()[:-8] + b'\xff' * 8):
         file.write_bytes(damaged)

@@ -23,12 +23,9 @@ def passages(draw):
 
 def many(count):
     rng = np.random.default_rng(0)
-    return [
-        TokenisedPassage(
-            *(rng.integers(0, 9000, n, dtype=np.int32) for n in (k % 130, k % 5, k % 5, k % 5))
-        )
-        for k in range(count)
-    ]
+    sizes = [(k % 130, k % 5, k % 5, k % 5) for k in range(count)]
+    draw = lambda n: rng.integers(0, 9000, n, dtype=np.int32)
+    return [TokenisedPassage(*map(draw, of_one)) for of_one in sizes]
 
 
 def write(path, passages):
@@ -59,8 +56,7 @@ def test_records_are_joined_as_their_passages_are(some):
 
 def test_the_layout_is_little_endian_int32():
     passage = TokenisedPassage(*(np.array(x, np.int32) for x in ([5, 6, 7], [1], [2], [9])))
-    found = passage_records.encode_passage(passage)
-    assert found == np.array([3, 1, 5, 6, 7, 1, 2, 9], '<i4').tobytes()
+    assert passage_records.encode_passage(passage) == record(3, 1, 5, 6, 7, 1, 2, 9)
 
 
 def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch):
@@ -80,32 +76,25 @@ def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch)
         read[1000]
 
 
-@pytest.mark.parametrize('keep', [0, 1000, -1])
-def test_a_truncated_file_is_named(tmp_path, keep):
+@pytest.mark.parametrize('keep', [0, 1000, -1, None])
+def test_a_truncated_or_missing_file_is_named(tmp_path, keep):
     write(tmp_path / 'x', many(1000))
     whole = (tmp_path / 'x').read_bytes()
-    (tmp_path / 'x').write_bytes(whole[:keep])
-    with pytest.raises(passage_records.RecordsError, match='x: truncated or no ArrayRecord file'):
+    (tmp_path / 'x').unlink() if keep is None else (tmp_path / 'x').write_bytes(whole[:keep])
+    said = 'no such file' if keep is None else 'truncated or no ArrayRecord file'
+    with pytest.raises(passage_records.RecordsError, match=f'x: {said}'):
         passage_records.PassageRecords(tmp_path / 'x')
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(passage_records.RecordsError, match='passages.array_record: no such file'):
-        passage_records.PassageRecords(tmp_path / passage_records.FILE_NAME)
+def record(*numbers):
+    return np.array(numbers, '<i4').tobytes()
 
 
-@pytest.mark.parametrize(
-    'record',
-    [
-        b'',
-        b'12345678901',
-        np.array([5, 0, 1], '<i4').tobytes(),
-        np.array([-1, 1, 1, 1], '<i4').tobytes(),
-    ],
-)
+GOOD = record(1, 0, 7)
+
+
+@pytest.mark.parametrize('record', [b'', b'12345678901', record(5, 0, 1), record(-1, 1, 1, 1)])
 def test_a_record_of_something_else_is_refused(record):
-    with pytest.raises(passage_records.RecordsError, match='record'):
-        passage_records.decode_passages([record])
-    good = np.array([1, 0, 7], '<i4').tobytes()
-    with pytest.raises(passage_records.RecordsError, match='record'):
-        passage_records.decode_joined([good, record, good])
+    for decode in (passage_records.decode_passages, passage_records.decode_joined):
+        with pytest.raises(passage_records.RecordsError, match='record'):
+            decode([GOOD, record, GOOD])

@@ -8,7 +8,6 @@ characters, encodings, bytes. Cases that were once found are kept as examples.
 import codecs
 import json
 import pathlib
-import shutil
 import tempfile
 
 import pytest
@@ -56,11 +55,8 @@ odd = st.recursive(
 keys = mostly(st.sampled_from([*NAMES, 'Q1']), hostile)
 mentions = st.lists(
     st.fixed_dictionaries(
-        {
-            'start': mostly(st.integers(-1, 60), odd),
-            'end': mostly(st.integers(-1, 60), odd),
-            'entity': mostly(keys, odd),
-        }
+        {name: mostly(st.integers(-1, 60), odd) for name in ('start', 'end')}
+        | {'entity': mostly(keys, odd)}
     ),
     max_size=6,
 )
@@ -127,12 +123,12 @@ ALWAYS = [
     good('Ann', 'Ann met Bob Low.'),
     good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
 ]
+ENTITIES = [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']
+QUESTIONS = [b'{"id": "always", "question": "who met Ann"}']
 inputs = {
     'corpus': lines_of(documents, 8, ALWAYS),
-    'entity_lines': st.none()
-    | lines_of(entities, 6, [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']),
-    'question_lines': st.none()
-    | lines_of(questions, 4, [b'{"id": "always", "question": "who met Ann"}']),
+    'entity_lines': st.none() | lines_of(entities, 6, ENTITIES),
+    'question_lines': st.none() | lines_of(questions, 4, QUESTIONS),
     'title_prefix': st.booleans(),
     'nested': st.booleans(),
     'pair_mode': st.sampled_from(['all', 'title']),
@@ -149,10 +145,10 @@ def linked(text, *mentions):
     return {'corpus': good('Ann', text, mentions=mentions), **PLAIN}
 
 
-def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode):
-    """Prepares a corpus; what is prepared must fit together."""
-    root = pathlib.Path(tempfile.mkdtemp())
-    try:
+def check(corpus, entity_lines, question_lines, **options):
+    """Prepares a corpus, says whether it could be; what is prepared must fit together."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
         (root / 'corpus.jsonl').write_bytes(corpus)
         reader = {'path': str(root / 'corpus.jsonl'), 'max_reject_fraction': 1.0}
         if entity_lines is not None:
@@ -163,23 +159,18 @@ def check(corpus, entity_lines, question_lines, title_prefix, nested, pair_mode)
             (root / 'questions' / 'train.jsonl').write_bytes(question_lines)
             reader['question_folder'] = str(root / 'questions')
         reader = JsonLines(**reader)
-        options = dict(title_prefix=title_prefix, nested=nested, pair_mode=pair_mode)
         options |= dict(wordpieces=400, max_tokens=MAX_TOKENS)
         try:
             prepare(kb=str(root), text='out', reader=reader, **options)
         except InputError as error:
             assert len(str(error)) < 2000
             return False
-        prepared = Prepared(root / 'out')
         vocab, read = reader.read(root / 'again.jsonl')
-        fits_together(prepared, link_titles(read, vocab))
-        rejected = (root / 'out' / 'rejected.jsonl').read_text().splitlines()
-        for row in rejected:
+        fits_together(Prepared(root / 'out'), link_titles(read, vocab))
+        for row in (root / 'out' / 'rejected.jsonl').read_text().splitlines():
             fields = set(json.loads(row, parse_constant=pytest.fail))
             assert fields == {'file', 'line', 'reason', 'record'}
         return True
-    finally:
-        shutil.rmtree(root)
 
 
 def fits_together(prepared, read):

@@ -21,15 +21,9 @@ DOCUMENTS = 2 * BATCH  # two parts of passages, and two of records
 def write(folder, documents=DOCUMENTS):
     folder.mkdir()
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    lines = [
-        {
-            'id': str(i),
-            'title': names[i % 4],
-            'text': f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.',
-        }
-        for i in range(documents)
-    ]
-    (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    said = lambda i: f'{names[i % 4]} knows {names[(i + 1 + i // 4) % 4]} since {1900 + i}.'
+    pages = [{'id': str(i), 'title': names[i % 4], 'text': said(i)} for i in range(documents)]
+    (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, pages)), encoding='utf-8')
     return folder / 'corpus.jsonl'
 
 
@@ -65,18 +59,6 @@ def made(*functions):
 CUT, TOKENISE = (splitting, 'split_batch'), (passage_records, 'tokenise_batch')
 
 
-def goes_on(folder, corpus, whole):
-    """Runs a folder that a killed run left to its end; returns how many parts of both kinds it did
-    not make again.
-    """
-    kept = [sum(p.parent.name == kind for p in parts(folder)) for kind in ('passages', 'records')]
-    with made(CUT, TOKENISE) as counts:
-        run(folder, corpus)
-    assert contents(folder) == whole
-    assert [*counts.values()] == [2 - already for already in kept]
-    return tuple(kept)
-
-
 @pytest.mark.parametrize(
     'at, call, kept',
     [(CUT, 1, (0, 0)), (CUT, 2, (1, 0)), (TOKENISE, 1, (2, 0)), (TOKENISE, 2, (2, 1))],
@@ -97,7 +79,12 @@ def test_a_stopped_run_goes_on_to_the_same_bytes_and_makes_no_part_twice(tmp_pat
     with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(module, name, stop)
         run(tmp_path / 'out', corpus)
-    assert goes_on(tmp_path / 'out', corpus, whole) == kept
+    parts_of = lambda kind: sum(p.parent.name == kind for p in parts(tmp_path / 'out'))
+    assert (parts_of('passages'), parts_of('records')) == kept
+    with made(CUT, TOKENISE) as counts:
+        run(tmp_path / 'out', corpus)
+    assert contents(tmp_path / 'out') == whole
+    assert tuple(counts.values()) == (2 - kept[0], 2 - kept[1])
 
 
 def interrupted(output, corpus, **options):
@@ -130,6 +117,10 @@ def test_parts_that_would_be_others_are_not_taken(tmp_path, changed):
         options = {'title_prefix': False}
     elif changed == 'tokenizer':
         shutil.copy(tmp_path / 'second' / 'tokenizer.json', tokenizer)
+    makes_all_again(tmp_path, corpus, **options)
+
+
+def makes_all_again(tmp_path, corpus, **options):
     with made(CUT, TOKENISE) as counts:
         run(tmp_path / 'out', corpus, **options)
     assert counts == {'split_batch': 2, 'tokenise_batch': 2}
@@ -144,12 +135,8 @@ def test_a_damaged_part_is_made_again(tmp_path, damage):
     for i, path in enumerate(parts(tmp_path / 'out')):
         stored = bytearray(path.read_bytes())
         stored[len(stored) * (i + 1) // 6] ^= 1 << i
-        path.write_bytes({'cut': path.read_bytes()[:300], 'a bit': stored}[damage])
-    with made(CUT, TOKENISE) as counts:
-        run(tmp_path / 'out', corpus)
-    assert counts == {'split_batch': 2, 'tokenise_batch': 2}
-    run(tmp_path / 'whole', corpus)
-    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
+        path.write_bytes(path.read_bytes()[:300] if damage == 'cut' else stored)
+    makes_all_again(tmp_path, corpus)
 
 
 def test_several_processes_go_on_with_the_parts_of_one(tmp_path, caplog):

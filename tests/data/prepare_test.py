@@ -60,13 +60,12 @@ def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(
     corpus, tmp_path, monkeypatch
 ):
     run(corpus, tmp_path / 'first')
+    file = tmp_path / 'first' / 'tokenizer.json'
     read, load = [], tokenizer.load_tokenizer
     monkeypatch.setattr(tokenizer, 'load_tokenizer', lambda path: read.append(path) or load(path))
-    run(corpus, tmp_path / 'out', tokenizer=str(tmp_path / 'first' / 'tokenizer.json'))
-    assert len(read) == 1
-    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == (
-        tmp_path / 'first' / 'tokenizer.json'
-    ).read_bytes()
+    run(corpus, tmp_path / 'out', tokenizer=str(file))
+    assert read == [str(file)]
+    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == file.read_bytes()
 
 
 def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):
@@ -78,32 +77,22 @@ def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_
     assert contents(tmp_path / 'out') == before
 
 
-def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
-    run(corpus, tmp_path / 'one')
-    run(corpus, tmp_path / 'two', processes=2)
-    assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
+CHANGED = {
+    'corpus.jsonl': (DOCUMENTS[0], 'corpus'),
+    'questions/train.jsonl': ({**QUESTION, 'answers': ['Bob']}, 'questions/train.jsonl'),
+    'questions/test.jsonl': (QUESTION, 'questions/test.jsonl'),
+}
 
 
-@pytest.mark.parametrize(
-    'name, text, message',
-    [
-        ('corpus.jsonl', json.dumps(DOCUMENTS[0]), 'another file corpus:'),
-        ('questions/train.jsonl', json.dumps({**QUESTION, 'answers': ['Bob']}),
-            'another file questions/train.jsonl:'),
-        ('questions/test.jsonl', json.dumps(QUESTION), 'another file questions/test.jsonl:'),
-    ],
-)  # fmt: skip
-def test_changed_input_is_not_taken_for_prepared(corpus, tmp_path, name, text, message):
-    run(corpus, tmp_path / 'out')
-    (tmp_path / 'corpus' / name).write_text(text)
-    with pytest.raises(InputError, match=message):
-        run(corpus, tmp_path / 'out')
-
-
-def test_other_settings_are_not_taken_for_prepared(corpus, tmp_path):
+@pytest.mark.parametrize('name', CHANGED)
+def test_changed_input_and_other_settings_are_not_taken_for_prepared(corpus, tmp_path, name):
     run(corpus, tmp_path / 'out')
     with pytest.raises(InputError, match='another max_tokens, title_prefix: choose another folder'):
         run(corpus, tmp_path / 'out', max_tokens=64, title_prefix=False)
+    record, label = CHANGED[name]
+    (tmp_path / 'corpus' / name).write_text(json.dumps(record))
+    with pytest.raises(InputError, match=f'another file {label}:'):
+        run(corpus, tmp_path / 'out')
 
 
 def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):

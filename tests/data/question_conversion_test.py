@@ -23,28 +23,21 @@ VOCAB = EntityVocab(
     [['Roma'], ['A. Low'], [], [], [], ['Bjørgvin'], []],
 )
 TABLE = {
-    'Q9': {
-        'label': 'Bob',
-        'aliases': ['Bob', 'Roma'],
-        'wikipedia': 'https://en.wikipedia.org/wiki/Caf%C3%A9_%C3%89lan',
-    },
+    'Q9': {'label': 'Bob', 'aliases': ['Bob', 'Roma'],
+        'wikipedia': 'https://en.wikipedia.org/wiki/Caf%C3%A9_%C3%89lan'},
     'Q8': {'label': 'Sir Tom Ash', 'aliases': ['Tommy', 'ann low']},
     'Q7': {'label': 'Elsewhere', 'aliases': [], 'wikipedia': None},
-}
+}  # fmt: skip
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a file and gives its path: text as it is, other values as JSON, in a .jsonl a line for
-    each.
-    """
+    """Writes a file and gives its path: text as it is, other values as JSON, or JSON Lines."""
 
     def file(name, value):
         if not isinstance(value, str):
-            lines = name.endswith('.jsonl')
-            value = (
-                ''.join(json.dumps(line) + '\n' for line in value) if lines else json.dumps(value)
-            )
+            lines = value if name.endswith('.jsonl') else [value]
+            value = ''.join(json.dumps(line) + '\n' for line in lines)
         (tmp_path / name).write_text(value, encoding='utf-8')
         return tmp_path / name
 
@@ -75,9 +68,8 @@ def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_nam
 
 def test_case_is_ignored_where_one_entity_alone_fits():
     resolve = EntityResolver(VOCAB)
-    assert [
-        resolve.entity(names=[name]) for name in ('ROME', 'café élan', 'Iris', 'IRIS', 'iris')
-    ] == [0, 6, 3, 4, None]
+    names = {'ROME': 0, 'café élan': 6, 'Iris': 3, 'IRIS': 4, 'iris': None}
+    assert {name: resolve.entity(names=[name]) for name in names} == names
     assert resolve.entity(names=['iris', 'bjørgvin']) == 5
 
 
@@ -130,48 +122,22 @@ def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
 
 
 def parse(mid, name, mention, chain, *answers):
-    return {
-        'TopicEntityMid': mid,
-        'TopicEntityName': name,
-        'PotentialTopicEntityMention': mention,
-        'InferentialChain': chain,
-        'Answers': [
-            {'AnswerType': t, 'AnswerArgument': argument, 'EntityName': called}
-            for t, argument, called in answers
-        ],
-    }
+    fields = 'TopicEntityMid', 'TopicEntityName', 'PotentialTopicEntityMention', 'InferentialChain'
+    of_answer = 'AnswerType', 'AnswerArgument', 'EntityName'
+    answers = [dict(zip(of_answer, answer)) for answer in answers]
+    return {**dict(zip(fields, (mid, name, mention, chain))), 'Answers': answers}
 
 
 def web_question(number, text, *parses):
-    return {
-        'QuestionId': f'W-{number}',
-        'RawQuestion': text,
-        'ProcessedQuestion': text.lower(),
-        'Parses': list(parses),
-    }
+    asked = {'RawQuestion': text, 'ProcessedQuestion': text.lower()}
+    return {'QuestionId': f'W-{number}', **asked, 'Parses': list(parses)}
 
 
+SUE = ('Entity', 'm.0405', 'Sue Oak')
 WEBQSP = [
-    web_question(
-        0,
-        '🎬 who met Ann Low in Bergen?',
-        parse(
-            'm.0404',
-            'ann low',
-            'ann low',
-            ['met.by'],
-            ('Entity', 'm.09', 'Bob'),
-            ('Entity', 'm.0405', 'Sue Oak'),
-        ),
-        parse(
-            'm.06',
-            'Bergen',
-            'bergen',
-            ['a', 'b', 'c'],
-            ('Entity', 'm.0405', 'Sue Oak'),
-            ('Value', '1980-01-01', None),
-        ),
-    ),
+    web_question(0, '🎬 who met Ann Low in Bergen?',
+        parse('m.0404', 'ann low', 'ann low', ['met.by'], ('Entity', 'm.09', 'Bob'), SUE),
+        parse('m.06', 'Bergen', 'bergen', ['a', 'b', 'c'], SUE, ('Value', '1980-01-01', None))),
     web_question(1, 'where is tom ash from?',
         parse('m.08', 'Thomas Ash', 'thomas', None, ('Entity', 'm.0406', None))),
     web_question(2, 'what is up?',
@@ -181,30 +147,24 @@ WEBQSP = [
 NAMELESS = parse('m.0404', 'Ann Low', 'ann low', [], ('Entity', None, ''))
 
 
-def shown(records):
-    return [
-        (r['id'], marked(r), r['entities'], r['answers'], r['hops'], r['type']) for r in records
-    ]
+def shown(read):
+    """The records that name a topic, and the coverage of all."""
+    records, coverage = with_topics(read, VOCAB)
+    fields = 'entities', 'answers', 'hops', 'type'
+    return [(r['id'], marked(r), *(r[field] for field in fields)) for r in records], coverage
 
 
 def test_webqsp_gives_mentions_of_all_parses_and_their_answers(file, resolve):
-    records, coverage = with_topics(
-        webqsp.read(file('w.json', {'Questions': WEBQSP}), resolve), VOCAB
-    )
-    assert records[0]['question'] == '🎬 who met Ann Low in Bergen?' and records[0]['topics'] == [
-        [10, 17],
-        [21, 27],
-    ]
-    assert shown(records) == [
-        (
-            'W-0', ['Ann Low', 'Bergen'], ['Q2', '/m/06'], ['Café Élan', 'Sue Oak', '1980-01-01'],
-            1, 'met.by',
-        ),
+    records = webqsp.read(file('w.json', {'Questions': WEBQSP}), resolve)
+    assert records[0]['question'] == '🎬 who met Ann Low in Bergen?'
+    assert records[0]['topics'] == [[10, 17], [21, 27]]
+    # Of those with an answer one is without a mention.
+    assert shown(records) == ([
+        ('W-0', ['Ann Low', 'Bergen'], ['Q2', '/m/06'], ['Café Élan', 'Sue Oak', '1980-01-01'],
+            1, 'met.by'),
         ('W-1', ['tom ash'], ['Q2'], ['m.0406'], 1, ''),  # words of the name that the table has
         ('W-3', ['Low Hill'], ['Low Hill'], [], 1, 'a > b > c'),
-    ]  # fmt: skip
-    # Of those with an answer one is without a mention.
-    assert coverage == Coverage(4, 1, 2, 2, 5, 2)
+    ], Coverage(4, 1, 2, 2, 5, 2))  # fmt: skip
 
 
 def web_line(number, text, mid, relations, answers, **topic):
@@ -215,29 +175,24 @@ def web_line(number, text, mid, relations, answers, **topic):
 
 
 LOW = {
-    'label': 'Ann B. Low',
-    'alternatives': ['A. Low', 'Low'],
-    'wikidata_id': 'Q2',
+    'label': 'Ann B. Low', 'alternatives': ['A. Low', 'Low'], 'wikidata_id': 'Q2',
     'wikipedia': 'https://en.wikipedia.org/wiki/Ann_Low',
-}
+}  # fmt: skip
 LINES = [
-    web_line(
-        0, 'what of a. low and bergen?', 'm.0404', ['a.b', 'c.d', 'e.f'], ['bergen', 'Bob'], **LOW
-    ),
+    web_line(0, 'what of a. low and bergen?', 'm.0404', ['a.b', 'c.d', 'e.f'],
+        ['bergen', 'Bob'], **LOW),
     web_line(1, 'who is tommy?', 'm.08', [], []),
     web_line(2, 'is it?', 'm.0404', ['a'], ['Roma', 'Rome (film)']),
     web_line(3, 'where is oak hill?', 'm.0405', ['a'], ['Bob'], label='Hill Oak', wikipedia=None),
-]
+]  # fmt: skip
 
 
 def test_webqsp_lines_find_the_topic_by_its_names(file, resolve):
-    records, coverage = with_topics(webqsp.read_lines(file('w.jsonl', LINES), resolve), VOCAB)
-    assert shown(records) == [
+    assert shown(webqsp.read_lines(file('w.jsonl', LINES), resolve)) == ([
         ('l0', ['a. low'], ['Q2'], ['/m/06', 'Bob'], 1, 'a.b > c.d > e.f'),
         ('l1', ['tommy'], ['Q2'], [], 1, ''),
         ('l3', ['hill'], ['Hill Oak'], ['Bob'], 1, 'a'),
-    ]
-    assert coverage == Coverage(4, 1, 2, 2, 5, 3)
+    ], Coverage(4, 1, 2, 2, 5, 3))  # fmt: skip
 
 
 def complex_question(number, kind, text, sparql, *answers):
@@ -248,17 +203,11 @@ def complex_question(number, kind, text, sparql, *answers):
 
 
 COMPLEX = [
-    complex_question(
-        0,
-        'conjunction',
-        'Which of Tommy and café élan is in Bergen?',
-        (
-            'PREFIX ns: <http://x/ns/>\nFILTER (?x != ns:m.09)\n?x ns:a.b.c ns:m.08 .\n'
-            '?x ns:d ns:m.06 .\n?x ns:d ns:m.09 .'
-        ),
+    complex_question(0, 'conjunction', 'Which of Tommy and café élan is in Bergen?',
+        'PREFIX ns: <http://x/ns/>\nFILTER (?x != ns:m.09)\n?x ns:a.b.c ns:m.08 .\n'
+        '?x ns:d ns:m.06 .\n?x ns:d ns:m.09 .',
         {'aliases': ['Roma'], 'answer': 'Eternal City', 'answer_id': 'm.0404'},
-        {'aliases': [], 'answer': None, 'answer_id': 'm.0405'},
-    ),
+        {'aliases': [], 'answer': None, 'answer_id': 'm.0405'}),
     complex_question(1, 'composition', 'Who left where Sir Tom was?', '?x ns:d ns:m.08 .'),
     complex_question(2, 'superlative', 'Who was elsewhere first?', '?x ns:d ns:g.02 .',
         {'answer': 'Sue', 'answer_id': 'm.0406'}),
@@ -267,31 +216,22 @@ COMPLEX = [
 
 
 def test_complexwebq_marks_the_entities_of_the_query(file, resolve):
-    records, coverage = with_topics(
-        complexwebquestions.read(file('c.json', COMPLEX), resolve), VOCAB
-    )
-    assert shown(records) == [
-        (
-            'C-0', ['Tommy', 'café élan', 'Bergen'], ['Q2', 'Café Élan', '/m/06'],
-            ['Q1', 'm.0405'], 1, 'conjunction',
-        ),
+    records = complexwebquestions.read(file('c.json', COMPLEX), resolve)
+    assert records[0]['topics'] == [[9, 14], [19, 28], [35, 41]]
+    assert shown(records) == ([
+        ('C-0', ['Tommy', 'café élan', 'Bergen'], ['Q2', 'Café Élan', '/m/06'],
+            ['Q1', 'm.0405'], 1, 'conjunction'),
         ('C-1', ['Sir Tom'], ['Q2'], [], 2, 'composition'),
         ('C-2', ['elsewhere'], ['Elsewhere'], ['Sue'], 1, 'superlative'),
-    ]  # fmt: skip
-    assert records[0]['topics'] == [[9, 14], [19, 28], [35, 41]]
-    assert coverage == Coverage(4, 1, 2, 1, 3, 1)
+    ], Coverage(4, 1, 2, 1, 3, 1))  # fmt: skip
 
 
 def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve):
-    output = tmp_path / 'out' / 'dev.jsonl'
+    output, path = tmp_path / 'out' / 'dev.jsonl', file('c.json', COMPLEX)
     tables = {'mid_to_qid': tmp_path / 'mids.tsv', 'qid_labels': tmp_path / 'labels.json'}
-    coverage = convert(
-        format='complexwebq', path=file('c.json', COMPLEX), vocab=VOCAB, output=output, **tables
-    )
-    assert json.loads(
-        (tmp_path / 'out' / 'dev.jsonl.coverage.json').read_text()
-    ) == dataclasses.asdict(coverage)
-    assert coverage == Coverage(4, 1, 2, 1, 3, 1)
+    coverage = convert(format='complexwebq', path=path, vocab=VOCAB, output=output, **tables)
+    stored = json.loads((tmp_path / 'out' / 'dev.jsonl.coverage.json').read_text())
+    assert stored == dataclasses.asdict(coverage) == dataclasses.asdict(Coverage(4, 1, 2, 1, 3, 1))
     lines = [' '.join(line.split()) for line in coverage.report().splitlines()]
     assert lines[1] == 'no mention 1 25.0 %' and lines[-1] == 'answers in vocabulary 1 33.3 %'
     first, _, last = read_questions(output, VOCAB)

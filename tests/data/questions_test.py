@@ -63,21 +63,19 @@ def test_a_relation_held_out_that_no_question_needs_is_an_error():
         questions.without_relations(asked, ['P1', 'P999'])
 
 
-@pytest.mark.parametrize('name', ['WebQSP.train.json', 'lines.jsonl'])
+@pytest.mark.parametrize(
+    'name, format, text',
+    [
+        ('WebQSP.train.json', 'webqsp', '{"Version": "1.0", "Questions": []}'),
+        ('lines.jsonl', 'webqsp_lines', '{"qId": "q0", "question": "who?"}'),
+    ],
+)
 def test_a_file_of_another_known_format_is_told_with_what_makes_questions_of_it(
-    prepared, tmp_path, name
+    prepared, tmp_path, name, format, text
 ):
     path = str(tmp_path / name)
-    format, text = {
-        'WebQSP.train.json': ('webqsp', '{"Version": "1.0", "Questions": []}'),
-        'lines.jsonl': ('webqsp_lines', '{"qId": "q0", "question": "who?"}'),
-    }[name]
     (tmp_path / name).write_text(text)
     said = f"{name}: the file is of the format '{format}': convert_questions with FORMAT={format}"
-    for read in (
-        lambda: questions.read_file(path, prepared.vocab),
-        lambda: questions.load_questions(path, prepared),
-        lambda: questions.one_hop_questions(prepared, path),
-    ):
+    for read in (questions.load_questions, lambda *_: questions.read_file(path, prepared.vocab)):
         with pytest.raises(InputError, match=said):
-            read()
+            read(path, prepared)

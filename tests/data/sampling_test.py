@@ -15,31 +15,22 @@ def columns(rows):
     """Rows (topic, target, passage) -> sorted columns."""
     table = np.array(sorted(rows), np.int32).reshape(-1, 3)
     zeros = np.zeros(len(table), np.int32)
-    return dict(
-        topic=table[:, 0],
-        target=table[:, 1],
-        passage=table[:, 2],
-        topic_mention=zeros,
-        target_mention=zeros,
-    )
+    return dict(zip(sampling.COLUMNS, (*table.T, zeros, zeros)))
 
 
 def num_passages(index, pair):
     return len(set(index.passage[index.pair_start[pair] : index.pair_start[pair + 1]].tolist()))
 
 
+NUMBERS = st.integers(0, 6)
 ROWS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 5)).filter(
-        lambda r: r[0] != r[1]
-    ),
+    st.tuples(NUMBERS, NUMBERS, st.integers(0, 5)).filter(lambda r: r[0] != r[1]),
     min_size=1,
     max_size=60,
 )
 # A world with pairs that are mentioned once or more often, in one passage or in several.
 REPEATING = ROWS.map(
-    lambda rows: (
-        rows + rows[: len(rows) // 2 + 1] + [(t, o, 6) for t, o, _ in rows[: len(rows) // 3]]
-    )
+    lambda rows: [*rows, *rows[: len(rows) // 2 + 1], *((t, o, 6) for t, o, _ in rows[::3])]
 )
 SEED = st.integers(0, 2**32)
 
@@ -55,12 +46,10 @@ def test_the_index_finds_what_a_scan_finds(rows, topic, target):
         assert inside.tolist() == list(range(index.pair_start[p], index.pair_start[p + 1]))
         assert index.repeated[p] == (len(set(table['passage'][inside].tolist())) > 1)
         assert (index.pair_of(inside) == p).all()
-    assert index.find([topic], [target])[0] == (
-        pairs.index((topic, target)) if (topic, target) in pairs else -1
-    )
-    assert list(range(*index.pairs_of_topic(topic))) == [
-        p for p, (t, _) in enumerate(pairs) if t == topic
-    ]
+    at = pairs.index((topic, target)) if (topic, target) in pairs else -1
+    assert index.find([topic], [target])[0] == at
+    of_topic = [p for p, (t, _) in enumerate(pairs) if t == topic]
+    assert list(range(*index.pairs_of_topic(topic))) == of_topic
 
 
 @given(REPEATING, st.integers(1, 4), SEED)
@@ -79,20 +68,15 @@ def test_rows_of_a_pair_are_each_of_another_passage(rows, count, seed):
 def test_neighbours_share_one_side_and_repeated_ones_come_first(rows, count, seed):
     index = sampling.PairIndex(columns(rows))
     pairs = list(zip(index.pair_topic.tolist(), index.pair_target.tolist()))
-    for p, (topic, target) in enumerate(pairs):
+    for p, pair in enumerate(pairs):
         sides = index.neighbours(p, count, np.random.default_rng(seed))
-        wanted = (
-            [q for q, (t, _) in enumerate(pairs) if t == topic and q != p],
-            [q for q, (_, o) in enumerate(pairs) if o == target and q != p],
-        )
-        for drawn, possible in zip(sides, wanted):
+        for side, drawn in enumerate(sides):
+            possible = [q for q, other in enumerate(pairs) if other[side] == pair[side] and q != p]
             assert set(drawn.tolist()) <= set(possible)
             assert len(drawn) == len(set(drawn.tolist())) == min(count, len(possible))
             repeated = index.repeated[drawn].tolist()
             assert repeated == sorted(repeated, reverse=True)
-            assert sum(repeated) == min(
-                count, int(index.repeated[possible].sum()) if possible else 0
-            )
+            assert sum(repeated) == min(count, sum(index.repeated[q] for q in possible))
 
 
 @settings(max_examples=50)
@@ -109,13 +93,11 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
             # The anchor and 1 or 2 positives, of other passages.
             assert same.sum() == min(3, num_passages(index, anchor)) > 1
         assert same[: same.sum()].all() and len(set(group.tolist())) == len(group)
-        topics, targets = index.topic[group[~same]], index.target[group[~same]]
-        assert ((topics == index.pair_topic[anchor]) ^ (targets == index.pair_target[anchor])).all()
-        near = (
-            (index.pair_topic == index.pair_topic[anchor])
-            ^ (index.pair_target == index.pair_target[anchor])
-        ).sum()
-        assert (~same).sum() == min(8, near)
+        near = np.logical_xor(
+            index.pair_topic == index.pair_topic[anchor],
+            index.pair_target == index.pair_target[anchor],
+        )
+        assert near[pairs[~same]].all() and (~same).sum() == min(8, near.sum())
         seen.append(int(anchor))
     assert len(seen) == len(set(seen))
     if index.repeated.any():
@@ -127,28 +109,18 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
 @given(REPEATING, SEED, st.sampled_from([1, 5]))
 def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
     index = sampling.PairIndex(columns(rows))
-    seen = []
-    for hood, is_anchor in sampling.SharedSampler(index, neighbours=most).draw(
-        np.random.default_rng(seed)
-    ):
+    seen, sampler = [], sampling.SharedSampler(index, neighbours=most)
+    for hood, is_anchor in sampler.draw(np.random.default_rng(seed)):
         assert is_anchor.all()
         pairs, counts = np.unique(index.pair_of(hood), return_counts=True)
         assert len(pairs) <= most and len(set(hood.tolist())) == len(hood)
         assert counts.tolist() == [min(3, num_passages(index, pair)) for pair in pairs]
-        reached, todo = set(), [pairs[0]]
-        while todo:
-            p = todo.pop()
-            reached.add(p)
-            todo += [
-                q
-                for q in pairs
-                if q not in reached
-                and (
-                    index.pair_topic[p] == index.pair_topic[q]
-                    or index.pair_target[p] == index.pair_target[q]
-                )
-            ]
-        assert reached == set(pairs)
+        ends = [{('topic', index.pair_topic[p]), ('target', index.pair_target[p])} for p in pairs]
+        reached = ends.pop()
+        while beside := [both for both in ends if both & reached]:
+            reached = reached.union(*beside)
+            ends = [both for both in ends if both not in beside]
+        assert not ends
         seen += pairs.tolist()
     assert len(seen) == len(set(seen))
 
@@ -174,20 +146,10 @@ def test_tables_that_cannot_be_used_are_refused():
 
 
 def test_anchors_are_drawn_by_pairs_or_by_mentions():
-    """Pairs of 2 and of 12 mentions are anchors equally often,
-    or 6 times as often as one another.
-    """
+    """Pairs of 2 and of 12 mentions are anchors alike often, or 6 times as often as one another."""
     counts = np.array([2, 12] * 20)
-    pair = np.repeat(np.arange(len(counts)), counts)
-    passage = np.concatenate([np.arange(count) for count in counts])
-    columns = dict(
-        topic=pair,
-        target=pair + 100,
-        passage=passage,
-        topic_mention=pair * 0,
-        target_mention=pair * 0 + 1,
-    )
-    index = sampling.PairIndex(columns)
+    rows = [(pair, pair + 100, i) for pair, count in enumerate(counts) for i in range(count)]
+    index = sampling.PairIndex(columns(rows))
 
     def share_of_frequent(anchors):
         sampler, rng = sampling.GroupSampler(index, anchors=anchors), np.random.default_rng(0)
@@ -201,11 +163,7 @@ def test_anchors_are_drawn_by_pairs_or_by_mentions():
 
 
 def test_negatives_share_the_topic_and_the_target_half_and_half():
-    rows = (
-        [(0, 1, 0), (0, 1, 1)]
-        + [(0, k, 2) for k in range(2, 20)]
-        + [(k, 1, 3) for k in range(2, 20)]
-    )
-    index = sampling.PairIndex(columns(rows))
+    others = [row for k in range(2, 20) for row in ((0, k, 2), (k, 1, 3))]
+    index = sampling.PairIndex(columns([(0, 1, 0), (0, 1, 1), *others]))
     group, _ = next(sampling.GroupSampler(index).draw(np.random.default_rng(0)))
     assert (index.topic[group[2:]] == 0).sum() == 4 and (index.target[group[2:]] == 1).sum() == 4

@@ -141,12 +141,9 @@ def test_only_the_two_mentions_of_the_pair_are_masked(entity):
 @given(SURFACES, TEXT, st.sampled_from(['', '?', ' again', "'s man"]))
 def test_a_question_does_not_depend_on_what_its_topic_is_called(name, before, after):
     def relation(topic):
-        text = f'{before} {topic}{after}'
-        marked = markup.mark_questions(
-            TOKENIZER, [text], [(len(before) + 1, len(before) + 1 + len(topic))], SPECIAL
-        )[0]
-        tokens = np.zeros((1, 48), np.int32)
-        tokens[0, : len(marked.tokens)] = marked.tokens
-        return np.asarray(APPLY(tokens, np.array([marked.r1]), np.array([marked.r2])))
+        span = len(before) + 1, len(before) + 1 + len(topic)
+        (q,) = markup.mark_questions(TOKENIZER, [f'{before} {topic}{after}'], [span], SPECIAL)
+        tokens = np.pad(q.tokens, (0, 48 - len(q.tokens)))[None]
+        return np.asarray(APPLY(tokens, np.array([q.r1]), np.array([q.r2])))
 
     np.testing.assert_array_equal(relation(name), relation('Alien'))

@@ -38,23 +38,23 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def corpora(tmp_path_factory):
-    """(labelled sentences of every relation in either order of the names, documents with pairs that
-    state nothing), and names.
-    """
+    """Labelled sentences with the names in either order, documents of unrelated pairs; names."""
     folder = tmp_path_factory.mktemp('corpora')
     lines = [('Ann Low saw York', 'Ann Low', 'York', 'once')]
     for relation, verb in VERBS.items():
         for i, (a, b) in enumerate(zip(TOPICS * 2, TARGETS * 2)):
-            said = f'{a} {verb} {b}' if i % 2 else f'{b} of {verb} {a}'
-            lines.append((said, a, b, relation))
-    lines = [dict(zip(('text', 'sub_text', 'obj_text', 'rel'), line)) for line in lines]
-    (folder / 'sentences.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
-    unrelated = tiny_docred.document(
-        'a', '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .'
-    )
-    tiny_docred.write(folder, [unrelated])
+            lines.append((f'{a} {verb} {b}' if i % 2 else f'{b} of {verb} {a}', a, b, relation))
+    write(folder / 'sentences.jsonl', *lines)
+    said = '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .'
+    tiny_docred.write(folder, [tiny_docred.document('a', *said)])
     files = str(folder / 'sentences.jsonl'), str(folder / 'documents.json')
     return files, str(folder / 'rel_info.json')
+
+
+def write(path, *lines):
+    """Labelled sentences (text, topic, target, relation) as JSON Lines."""
+    lines = [dict(zip(('text', 'sub_text', 'obj_text', 'rel'), line)) for line in lines]
+    path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
 
 
 def make(prepared, corpora=None, seed=0, **fields):
@@ -208,8 +208,7 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
 
 def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tmp_path):
     mark = '\u0301'  # an accent without a letter
-    lines = [{'text': f'{mark} met York', 'sub_text': mark, 'obj_text': 'York', 'rel': 'empty'}] * 2
-    (tmp_path / 'more.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    write(tmp_path / 'more.jsonl', *[(f'{mark} met York', mark, 'York', 'empty')] * 2)
     more = (*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]
     source = make(prepared, more, relations=4)
     assert {label // 2 for *_, label, _ in rows_of(source[0])} == set(range(4))
@@ -217,11 +216,10 @@ def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tm
         make(prepared, more, relations=5)
 
 
-def test_text_of_a_tokenizer_without_question_words_is_refused(prepared, corpora):
+def test_text_of_a_tokenizer_without_question_words_is_refused(prepared):
     class OtherWords:
         tokenizer = train_wordpiece(['other words in here'] * 2, 60)
-        special = prepared.special
-        records = prepared.records
+        special, records = prepared.special, prepared.records
 
     with pytest.raises(InputError, match='tokenizer has none of who, what, which, where, when'):
         TextRelationSource(OtherWords, TextRelationSettings())

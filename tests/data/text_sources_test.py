@@ -190,9 +190,7 @@ def test_every_entity_is_read_so_many_times(prepared):
 
 
 def rich_text(folder, mentions, tokens=122):
-    """A text of full pieces, each with so many mentions of entities of their own, three tokens
-    long.
-    """
+    """A text of full pieces, each with so many mentions of other entities, three tokens long."""
     starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
     numbers, entities = np.arange(10, 10 + tokens), np.arange(mentions)
     piece = TokenisedPassage(np.int32(numbers), starts, starts + 3, np.int32(entities))

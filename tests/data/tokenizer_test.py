@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
@@ -15,10 +15,6 @@ TEXTS = [
     'The programme was written for the Analytical Engine of Charles Babbage.',
     'Čapek coined the word robot; 北京 is a city.',
 ] * 3
-
-
-def encode(tokenizer, text):
-    return tokenizer.encode(text, add_special_tokens=False).tokens
 
 
 @pytest.mark.parametrize('marker', tokenizer_lib.SPECIAL_TOKENS)
@@ -37,13 +33,8 @@ def test_training_is_the_same_in_every_process():
         'texts = ["".join(chr(97 + (i * j) % 26) for j in range(1, 9)) for i in range(1, 400)];'
         'print(hashlib.sha256(train_wordpiece(texts, 400).to_str().encode()).hexdigest())'
     )
-    hashes = {
-        subprocess.run(
-            [sys.executable, '-c', program], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(3)
-    }
-    assert len(hashes) == 1
+    run = lambda: subprocess.check_output([sys.executable, '-c', program], text=True)
+    assert run() == run() == run()
 
 
 def test_words_that_are_unknown_as_a_whole_are_not_learnt_from():
@@ -56,20 +47,16 @@ def test_words_that_are_unknown_as_a_whole_are_not_learnt_from():
 
 
 def test_a_bert_vocabulary_lends_its_unused_tokens(tmp_path):
-    words = [
-        '[PAD]', '[unused0]', '[unused1]', '[unused2]', '[unused3]', '[UNK]', '[CLS]', '[SEP]',
-        '[MASK]', 'film',
-    ]  # fmt: skip
+    unused = '[unused0] [unused1] [unused2] [unused3]'
+    words = f'[PAD] {unused} [UNK] [CLS] [SEP] [MASK] film'.split()
     (tmp_path / 'vocab.txt').write_text('\n'.join(words) + '\n', encoding='utf-8')
     tokenizer = tokenizer_lib.load_tokenizer(tmp_path)
     assert tokenizer_lib.special_ids(tokenizer) == (0, 5, 6, 7, 2, 3, 4)
-    assert encode(tokenizer, 'Film') == ['film']
+    assert tokenizer.encode('Film', add_special_tokens=False).tokens == ['film']
 
 
 def byte_level(special, added=()):
-    """A byte-level tokenizer as RoBERTa and ModernBERT have it, with tokens of the vocabulary and
-    tokens added to it.
-    """
+    """A byte-level tokenizer, as RoBERTa and ModernBERT have: its own and added special tokens."""
     tokenizer = Tokenizer(models.BPE(unk_token=special[0]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -84,26 +71,24 @@ def byte_level(special, added=()):
 def roberta():
     markers = [f'madeupword000{i}' for i in range(3)]
     tokenizer = byte_level(['<s>', '<pad>', '</s>', '<unk>', *markers])
-    tokenizer.post_processor = processors.RobertaProcessing(
-        ('</s>', 2), ('<s>', 0), add_prefix_space=False
-    )
+    ends = ('</s>', 2), ('<s>', 0)
+    tokenizer.post_processor = processors.RobertaProcessing(*ends, add_prefix_space=False)
     return tokenizer, (0, 3, 1, 2, 4, 5, 6)
 
 
 def modern_bert():
-    tokenizer = byte_level(
-        ['<other>'], ['[UNK]', '[CLS]', '[SEP]', '[PAD]', *(f'[unused{i}]' for i in range(4))]
-    )
+    unused = [f'[unused{i}]' for i in range(4)]
+    tokenizer = byte_level(['<other>'], ['[UNK]', '[CLS]', '[SEP]', '[PAD]', *unused])
     return tokenizer, (0, 340, 341, 342, 345, 346, 347)
 
 
 def mpnet():
-    words = [
-        '<s>', '<pad>', '</s>', '[UNK]', *(f'[unused{i}]' for i in range(4)), 'ada', 'wrote',
-        'program', 'in',
-    ]  # fmt: skip
-    tokenizer = tokenizer_lib._bert_wordpiece({word: i for i, word in enumerate(words)})
-    tokenizer.add_special_tokens(words[:3])
+    words = '<s> <pad> </s> [UNK] [unused0] [unused1] [unused2] [unused3] ada wrote program in'
+    vocabulary = {word: i for i, word in enumerate(words.split())}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token='[UNK]'))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(['<s>', '<pad>', '</s>'])
     return tokenizer, (0, 3, 1, 2, 5, 6, 7)
 
 
@@ -121,46 +106,38 @@ def test_padding_of_a_relative_of_bert_becomes_0_and_nothing_else_changes(tmp_pa
         found = loaded.encode(text, add_special_tokens=False)
         assert found.ids == original.encode(text, add_special_tokens=False).ids
         if family is not mpnet:  # bytes are all known, and a token is what its offsets say
-            assert [text[a:b] for a, b in found.offsets if text[a:b].isascii()] == [
-                token.removeprefix('Ġ')
-                for token, (a, b) in zip(found.tokens, found.offsets)
-                if text[a:b].isascii()
-            ]
+            for token, (a, b) in zip(found.tokens, found.offsets):
+                assert token.removeprefix('Ġ') == text[a:b] or not text[a:b].isascii()
             # Whose borders may be within a word.
             passage = markup.tokenise_passage(loaded, text, [(4, 12, 0)])
-            name = ''.join(
-                map(
-                    loaded.id_to_token, passage.tokens[passage.starts[0] : passage.ends[0]].tolist()
-                )
-            )
+            inside = passage.tokens[passage.starts[0] : passage.ends[0]].tolist()
+            name = ''.join(map(loaded.id_to_token, inside))
             assert name.replace('Ġ', ' ').strip() == text[4:12].strip() or not text.isascii()
     loaded.save(str(tmp_path / 'tokenizer.json'))  # as prepared text has it
     assert tokenizer_lib.load_tokenizer(tmp_path).to_str() == loaded.to_str()
 
 
-def test_a_word_is_its_token_after_a_space(tmp_path):
+def test_a_word_is_its_token_after_a_space():
     assert tokenizer_lib.word_id(mpnet()[0], 'wrote') == 9
     tokenizer, _ = roberta()
-    assert (
-        tokenizer_lib.word_id(tokenizer, 'the')
-        == tokenizer.token_to_id('Ġthe')
-        != tokenizer.token_to_id('the')
-    )
+    spaced, plain = map(tokenizer.token_to_id, ('Ġthe', 'the'))
+    assert tokenizer_lib.word_id(tokenizer, 'the') == spaced != plain
 
 
 def test_errors_name_the_file_and_the_reason(tmp_path):
-    with pytest.raises(tokenizer_lib.TokenizerError, match='neither tokenizer.json nor vocab.txt'):
-        tokenizer_lib.load_tokenizer(tmp_path)
-    with pytest.raises(tokenizer_lib.TokenizerError, match='no such file'):
-        tokenizer_lib.load_tokenizer(tmp_path / 'none.json')
-    (tmp_path / 'tokenizer.json').write_text('{"version": ')
-    with pytest.raises(tokenizer_lib.TokenizerError, match='tokenizer.json: not a tokenizer file'):
-        tokenizer_lib.load_tokenizer(tmp_path)
-    Tokenizer(
-        models.WordPiece({'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}, unk_token='[UNK]')
-    ).save(str(tmp_path / 'tokenizer.json'))
-    with pytest.raises(tokenizer_lib.TokenizerError, match=r'no \[ENT\] or \[unused1\]'):
-        tokenizer_lib.load_tokenizer(tmp_path)
+    file = tmp_path / 'tokenizer.json'
+
+    def refused(said, make, *arguments):
+        with pytest.raises(tokenizer_lib.TokenizerError, match=said):
+            make(*arguments)
+
+    load = tokenizer_lib.load_tokenizer
+    refused('neither tokenizer.json nor vocab.txt', load, tmp_path)
+    refused('no such file', load, tmp_path / 'none.json')
+    file.write_text('{"version": ')
+    refused('tokenizer.json: not a tokenizer file', load, tmp_path)
+    vocabulary = {'[PAD]': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3}
+    Tokenizer(models.WordPiece(vocabulary, unk_token='[UNK]')).save(str(file))
+    refused(r'no \[ENT\] or \[unused1\]', load, tmp_path)
     said = 'vocab_size=12: specials and characters alone take'
-    with pytest.raises(tokenizer_lib.TokenizerError, match=said):
-        tokenizer_lib.train_wordpiece(TEXTS, 12)
+    refused(said, tokenizer_lib.train_wordpiece, TEXTS, 12)

@@ -3,7 +3,9 @@ records.
 """
 
 import copy
+import functools
 import json
+import operator
 
 import pytest
 
@@ -16,10 +18,8 @@ from tiny_docred import RELATIONS, document
 
 ANN = document(
     'Ann Low',
-    (
-        '<0 PER Ann " Annie " Low> ( born 3 May 1963 in <1 LOC Rome> ) is <2 LOC Italy> \'s best - '
-        'known " film maker " .'
-    ),
+    '<0 PER Ann " Annie " Low> ( born 3 May 1963 in <1 LOC Rome> ) is <2 LOC Italy> \'s best - '
+    'known " film maker " .',
     '<0 PER Low> met <3 PER Sue> at the <4 ORG U.S. Mint> , etc .',
     'In <5 TIME May 2001> <3 PER Sue> left .',
     labels=[(0, 'P19', 1), (1, 'P17', 2), (0, 'P26', 3), (1, 'P26', 3)],
@@ -70,26 +70,24 @@ def test_facts_are_the_labels_whose_entities_share_a_sentence(read):
 
 
 def test_entities_of_one_name_and_type_are_one_but_people_of_one_word(read):
+    said = '<0 PER Sue> saw <1 LOC Rhine> , <2 NUM 1999> and <3 PER Bo Li> , called <3 PER Bo> .'
     (one, two), _ = read(
         document('One', '<0 PER Sue> saw <1 LOC the Rhine> , <2 TIME 1999> and <3 PER Bo Li> .'),
-        document(
-            'Two',
-            '<0 PER Sue> saw <1 LOC Rhine> , <2 NUM 1999> and <3 PER Bo Li> , called <3 PER Bo> .',
-        ),
+        document('Two', said),
     )
     assert set(one.names) & set(two.names) == {'LOC:Rhine', 'PER:Bo Li'}
     assert two.names['PER:Bo Li'] == ('Bo Li', {'Bo Li': 1, 'Bo': 1})
 
 
+def mention(sentence, first, end, kind):
+    return [{'sent_id': sentence, 'pos': [first, end], 'type': kind}]
+
+
 def test_of_overlapping_mentions_the_longest_stays_and_a_fact_needs_one_that_stayed(read):
-    bank = document(
-        'Bank', '<0 LOC Rome> has the Bank of Rome .', labels=[(0, 'P17', 1), (0, 'P57', 2)]
-    )
-    bank['vertexSet'] += [
-        [{'sent_id': 0, 'pos': [5, 6], 'type': 'LOC'}],
-        [{'sent_id': 0, 'pos': [3, 6], 'type': 'ORG'}],
-        [{'sent_id': 0, 'pos': [3, 6], 'type': 'MISC'}],
-    ]
+    labels = [(0, 'P17', 1), (0, 'P57', 2)]
+    bank = document('Bank', '<0 LOC Rome> has the Bank of Rome .', labels=labels)
+    others = (5, 6, 'LOC'), (3, 6, 'ORG'), (3, 6, 'MISC')
+    bank['vertexSet'] += [mention(0, *other) for other in others]
     (read_bank,), _ = read(bank)
     found = mentions_of(read_bank.document)
     assert found == [('Rome', 'LOC:Rome'), ('Bank of Rome', 'ORG:Bank of Rome')]
@@ -97,46 +95,31 @@ def test_of_overlapping_mentions_the_longest_stays_and_a_fact_needs_one_that_sta
 
 
 def test_what_is_merely_missing_is_no_fault(read):
-    bare = {
-        'title': 'Bare',
-        'sents': [[], ['Rome', '\xa0', 'fell', '.']],
-        'vertexSet': [[], [], []],
-    }
-    bare['vertexSet'][1] = [{'sent_id': 1, 'pos': [0, 2], 'type': 'LOC'}]
-    bare['vertexSet'][2] = [{'sent_id': 1, 'pos': [1, 2], 'type': 'LOC'}]  # blank
-    empty = bare | {
-        'title': 'Empty',
-        'labels': [{'h': 0, 't': 1, 'r': 'P17'}, {'h': 1, 't': 2, 'r': 'P17'}],
-    }
-    found, rejected = read(bare, empty, bare | {'title': 'None', 'labels': None})
-    assert [(item.document.text, mentions_of(item.document)) for item in found] == [
-        ('Rome fell.', [('Rome', 'LOC:Rome')])
-    ] * 3
-    assert not any(item.facts or item.apart for item in found) and not rejected
+    clusters = [[], mention(1, 0, 2, 'LOC'), mention(1, 1, 2, 'LOC')]  # the last one is blank
+    sentences = [[], ['Rome', '\xa0', 'fell', '.']]
+    bare = {'title': 'Bare', 'sents': sentences, 'vertexSet': clusters}
+    labels = [{'h': 0, 't': 1, 'r': 'P17'}, {'h': 1, 't': 2, 'r': 'P17'}]
+    others = [{'title': 'Empty', 'labels': labels}, {'title': 'None', 'labels': None}]
+    found, rejected = read(bare, *(bare | other for other in others))
+    for item in found:
+        assert item.document.text == 'Rome fell.'
+        assert mentions_of(item.document) == [('Rome', 'LOC:Rome')]
+        assert not item.facts and not item.apart
+    assert len(found) == 3 and not rejected
 
 
 def test_labels_of_unknown_relations_are_left_out_and_listed(read):
-    other = copy.deepcopy(ANN)
-    other['labels'][1]['r'] = 'P9999'
-    (ann,), rejected = read(other)
+    (ann,), rejected = read(other := changed(['labels', 1, 'r'], 'P9999'))
     assert [relation for _, relation, _ in ann.facts] == ['P19', 'P26']
-    assert rejected == [
-        {
-            'document': 1,
-            'reason': "labels[1].r: unknown relation 'P9999'",
-            'record': other['labels'][1],
-        }
-    ]
+    reason = "labels[1].r: unknown relation 'P9999'"
+    assert rejected == [{'document': 1, 'reason': reason, 'record': other['labels'][1]}]
 
 
-def broken(path, value):
-    """ANN with one field set to a value."""
-    record = copy.deepcopy(ANN) | {'title': 'Broken'}
+def changed(path, value):
+    """ANN with another title and one field set to a value."""
+    record = copy.deepcopy(ANN) | {'title': 'Changed'}
     *steps, last = path
-    place = record
-    for step in steps:
-        place = place[step]
-    place[last] = value
+    functools.reduce(operator.getitem, steps, record)[last] = value
     return record
 
 
@@ -144,24 +127,24 @@ def broken(path, value):
     'record, reason',
     [
         (['no', 'object'], 'record: expected a JSON object, found'),
-        (broken(['title'], ' '), "title: expected a string, found ' '"),
-        (broken(['sents'], None), 'sents: expected a list of sentences, found None'),
-        (broken(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
-        (broken(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
+        (changed(['title'], ' '), "title: expected a string, found ' '"),
+        (changed(['sents'], None), 'sents: expected a list of sentences, found None'),
+        (changed(['sents', 1], 'text'), "sents[1]: expected a list of tokens, found 'text'"),
+        (changed(['sents'], [[], ['\n']]) | {'vertexSet': [], 'labels': []},
             'text: expected a string that is not blank'),
-        (broken(['sents', 0, 0], '\ud800'), 'text: code point 0 is half a surrogate pair'),
-        (broken(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
-        (broken(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
-        (broken(['vertexSet', 2, 0, 'sent_id'], 3),
+        (changed(['sents', 0, 0], '\ud800'), 'text: code point 0 is half a surrogate pair'),
+        (changed(['vertexSet', 2], {}), 'vertexSet[2]: expected a list of mentions, found {}'),
+        (changed(['vertexSet', 2, 0], 7), 'vertexSet[2][0]: expected an object, found 7'),
+        (changed(['vertexSet', 2, 0, 'sent_id'], 3),
             'vertexSet[2][0].sent_id: expected one of 3 sentences, found 3'),
-        (broken(['vertexSet', 3, 1, 'pos'], [1, 7]),
+        (changed(['vertexSet', 3, 1, 'pos'], [1, 7]),
             'vertexSet[3][1].pos: expected [first, end] among 6 tokens, found [1, 7]'),
-        (broken(['labels'], {}), 'labels: expected a list, found {}'),
-        (broken(['vertexSet', 2, 0, 'type'], None),
+        (changed(['labels'], {}), 'labels: expected a list, found {}'),
+        (changed(['vertexSet', 2, 0, 'type'], None),
             'vertexSet[2][0].type: expected a string, found None'),
-        (broken(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
-        (broken(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
-        (broken(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
+        (changed(['labels', 0, 'h'], 6), 'labels[0].h: expected one of 6 clusters, found 6'),
+        (changed(['labels', 0, 't'], True), 'labels[0].t: expected one of 6 clusters, found True'),
+        (changed(['labels', 0, 'r'], 17), 'labels[0].r: expected a relation id, found 17'),
         (ANN, "title: 'Ann Low' is that of document 1"),
     ],
 )  # fmt: skip

@@ -80,9 +80,8 @@ def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
 def test_a_file_without_entities_is_not_taken_for_none(tmp_path):
     write(tmp_path)
     (tmp_path / 'entities.jsonl').write_text('')
-    vocab, _ = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl')).read(
-        str(tmp_path / 'r')
-    )
+    reader = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl'))
+    vocab, _ = reader.read(str(tmp_path / 'r'))
     assert len(vocab) == 0
 
 

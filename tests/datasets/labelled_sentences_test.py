@@ -9,11 +9,7 @@ from opql_jax.datasets.labelled_sentences import MISSING, OVERLAPPING, read_labe
 
 
 def fewrel(tokens, head, tail):
-    return {
-        'tokens': tokens.split(),
-        'h': ['some name', 'Q1', head],
-        't': ['other name', 'Q2', tail],
-    }
+    return {'tokens': tokens.split(), 'h': ['a name', 'Q1', head], 't': ['another', 'Q2', tail]}
 
 
 def line(text, topic, target, relation='P1'):
@@ -22,8 +18,9 @@ def line(text, topic, target, relation='P1'):
 
 def read(tmp_path, content, name='a.json'):
     path = tmp_path / name
-    records = content if name == 'a.json' else '\n'.join(json.dumps(record) for record in content)
-    path.write_text(records if isinstance(records, str) else json.dumps(records), encoding='utf-8')
+    lines = [content] if name == 'a.json' else content
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text('\n'.join(written), encoding='utf-8')
     return read_labelled(path)
 
 
@@ -32,49 +29,38 @@ def shown(sentences):
     return [(s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in sentences]
 
 
-def test_fewrel_mentions_are_their_tokens(tmp_path):
-    sentences, skipped = read(
-        tmp_path,
-        {
-            'P17': [fewrel('Mount Fuji is in Japan .', [[0, 1]], [[4]])],
-            'P50': [
-                fewrel('In Emma , Jane Austen mocks Emma', [[3, 4]], [[1], [6]]),
-                fewrel('Ulysses by Joyce', [[2]], [[0]]),
-            ],
-        },
+def test_fewrel_mentions_are_their_tokens_and_those_that_overlap_are_skipped(tmp_path):
+    fuji = fewrel('Mount Fuji is in Japan .', [[0, 1]], [[4]])
+    emma = fewrel('In Emma , Jane Austen mocks Emma', [[3, 4]], [[1], [6]])
+    ulysses, bank = (
+        fewrel('Ulysses by Joyce', [[2]], [[0]]),
+        fewrel('Bank of Japan', [[0, 2]], [[2]]),
     )
-    assert shown(sentences) == [
-        ('Mount Fuji', 'Japan', 'P17'),
-        ('Jane Austen', 'Emma', 'P50'),
-        ('Joyce', 'Ulysses', 'P50'),
-    ]
+    sentences, skipped = read(tmp_path, {'P17': [fuji, bank], 'P50': [emma, ulysses]})
+    fuji, *novels = shown(sentences)
+    assert fuji == ('Mount Fuji', 'Japan', 'P17')
+    assert novels == [('Jane Austen', 'Emma', 'P50'), ('Joyce', 'Ulysses', 'P50')]
     assert sentences[1].target == (3, 7)  # the first of its two mentions
-    assert skipped == {}
-
-
-def test_fewrel_mentions_that_overlap_are_skipped(tmp_path):
-    both = [fewrel('Bank of Japan', [[0, 1, 2]], [[2]]), fewrel('Kyoto , Japan', [[0]], [[2]])]
-    sentences, skipped = read(tmp_path, {'P17': both})
-    assert shown(sentences) == [('Kyoto', 'Japan', 'P17')] and skipped == {OVERLAPPING: 1}
+    assert skipped == {OVERLAPPING: 1}
 
 
 def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
-    sentences, skipped = read(
-        tmp_path,
-        [
-            line('Herbert met Ann, then Bo. He married Ann (née Lee).', 'He', 'Ann'),
-            line('Acme Inc. was founded by Jo.', 'Acme Inc.', 'Jo'),
-            line('Acme Inc. was founded by Joan.', 'Acme Inc.', 'Jo'),
-            line('Born in 1950.', None, '1950'),
-            line('New York, New York', 'New York', 'York'),
-            line('York Minster', 'York Minster', 'York'),
-        ],
-        'a.jsonl',
-    )
+    lines = [
+        line('Herbert met Ann, then Bo. He married Ann (née Lee).', 'He', 'Ann'),
+        line('Acme Inc. was founded by Jo.', 'Acme Inc.', 'Jo'),
+        line('Acme Inc. was founded by Joan.', 'Acme Inc.', 'Jo'),
+        line('Born in 1950.', None, '1950'),
+        line('New York, New York', 'New York', 'York'),
+        line('York Minster', 'York Minster', 'York'),
+    ]
+    sentences, skipped = read(tmp_path, lines, 'a.jsonl')
     found = shown(sentences)
     assert found == [('He', 'Ann', 'P1'), ('Acme Inc.', 'Jo', 'P1'), ('New York', 'York', 'P1')]
     assert (sentences[0].topic, sentences[0].target) == ((26, 28), (37, 40))
     assert skipped == {MISSING: 2, OVERLAPPING: 1}
+
+
+AB = fewrel('a b', [[0]], [[1]])
 
 
 @pytest.mark.parametrize(
@@ -83,10 +69,7 @@ def test_strings_are_found_as_whole_words_nearest_to_each_other(tmp_path):
         ('{', 'a.json: not a JSON value .*; files of JSON Lines are called'),
         ([1], 'expected a JSON object {relation: '),
         ({'P1': 3}, "relation 'P1': expected a list of sentences"),
-        (
-            {'P1': [fewrel('a b', [[0]], [[1]]), {'tokens': ['a']}]},
-            "relation 'P1', sentence 2: .*KeyError: 'h'",
-        ),
+        ({'P1': [AB, {'tokens': ['a']}]}, "relation 'P1', sentence 2: .*KeyError: 'h'"),
         ({'P1': [fewrel('a b', [[0]], [[2]])]}, 'sentence 1: .*index 2 of 2 tokens'),
         ({'P1': [fewrel('a b', [['x']], [[1]])]}, 'sentence 1: .*TypeError'),
         ({}, 'no sentence with two mentions'),

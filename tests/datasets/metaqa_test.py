@@ -5,6 +5,7 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.documents import Document
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question
 from opql_jax.datasets import metaqa
@@ -15,29 +16,21 @@ VOCAB = EntityVocab.from_names(['[REC]', 'Up', 'Ann Low', 'drama', 'Drama'])
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / 'entities.txt').write_text('drama\nDrama\nUp\nAnn Low\n', encoding='utf-8')
-    (tmp_path / 'passages.jsonl').write_text(
-        json.dumps({'id': 0, 'title': 'Up', 'year': 2009, 'text': 'Up is a drama by Ann Low.'})
-        + '\n'
-    )
-    (tmp_path / '2-hop').mkdir()
-    (tmp_path / '2-hop' / 'dev.txt').write_text('films like [Up]\tUp\tmovie_to_x_to_movie\t1\n')
+    passage = {'id': 0, 'title': 'Up', 'year': 2009, 'text': 'Up is a drama by Ann Low.'}
+    (tmp_path / 'passages.jsonl').write_text(json.dumps(passage) + '\n')
     return tmp_path
 
 
 def test_passages_are_about_their_title_and_case_variants_of_names_are_one_entity(folder):
     vocab = metaqa.entity_vocab(folder)
     assert vocab.keys == ['drama', 'Up', 'Ann Low'] and vocab.aliases[0] == ['Drama']
-    (document,) = metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
-    assert (document.id, document.title, document.title_entity, document.mentions) == (
-        '0', 'Up', 'Up', None,
-    )  # fmt: skip
+    found = metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
+    assert found == [Document('0', 'Up', 'Up is a drama by Ann Low.', None, 'Up')]
 
 
 def test_what_is_missing_or_unknown_is_named(folder):
     vocab = metaqa.entity_vocab(folder)
-    (folder / 'passages.jsonl').write_text(
-        json.dumps({'id': 4, 'title': 'Down', 'text': 'x'}) + '\n'
-    )
+    (folder / 'passages.jsonl').write_text('{"id": 4, "title": "Down", "text": "x"}')
     said = r"passages\.jsonl: document '4': title: unknown entity 'Down'"
     with pytest.raises(InputError, match=said):
         metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
@@ -55,13 +48,10 @@ def read(tmp_path, text, hops=1):
 
 
 def test_a_line_becomes_a_question_with_its_topic_marked(tmp_path):
-    (question,) = read(
-        tmp_path, 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n', hops=2
-    )
-    text, topics = 'who acted in Up then', ((13, 15),)
-    assert question == Question(
-        '2-hop/dev/1', text, topics, (1,), (2,), ('Bob',), 2, 'movie_to_actor'
-    )
+    line = 'who acted in [Up] then\tAnn Low|Bob|Ann Low\tmovie_to_actor\t2\n'
+    asked = '2-hop/dev/1', 'who acted in Up then', ((13, 15),), (1,)
+    expected = Question(*asked, (2,), ('Bob',), 2, 'movie_to_actor')
+    assert read(tmp_path, line, hops=2) == [expected]
 
 
 def test_type_and_answers_may_be_missing(tmp_path):
@@ -101,12 +91,15 @@ def test_missing_empty_and_undecodable_files_are_errors(tmp_path):
         metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)
 
 
-def test_types_name_the_relations_of_their_hops():
-    typed = lambda label: (
-        metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q').relations
-    )
-    found = typed('movie_to_actor_to_movie_to_year')
-    assert found == ('movie_to_actor', 'actor_to_movie', 'movie_to_year')
-    assert typed('movie_to_actor') == ('movie_to_actor',)
-    assert typed('birthplace') == ('birthplace',)
-    assert typed('') == ()
+@pytest.mark.parametrize(
+    'label, relations',
+    [
+        ('movie_to_actor_to_movie_to_year', ('movie_to_actor', 'actor_to_movie', 'movie_to_year')),
+        ('movie_to_actor', ('movie_to_actor',)),
+        ('birthplace', ('birthplace',)),
+        ('', ()),
+    ],
+)
+def test_types_name_the_relations_of_their_hops(label, relations):
+    question = metaqa.parse_question(f'who [Up]\tAnn Low\t{label}', VOCAB, 3, 'q')
+    assert question.relations == relations

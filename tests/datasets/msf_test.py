@@ -2,8 +2,6 @@
 whatever data sets it is read from.
 """
 
-import json
-
 import pytest
 
 from opql_jax.core.errors import InputError
@@ -35,19 +33,14 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     found = {name: len(questions) for name, questions in splits.items()}
     assert found == {'2-hop/test': 40, '3-hop/test': 40}
     question = splits['2-hop/test'][0]
-    assert question.text == (
-        f'{vocab.names[question.topic_entity]}, {", ".join(question.relations)}'
-    )
+    assert question.text == ', '.join([vocab.names[question.topic_entity], *question.relations])
     assert question.hops == 2 == len(question.relations)
-    assert question.answers
-    assert not question.unknown_answers
+    assert question.answers and not question.unknown_answers
 
 
 def test_what_the_corpus_does_not_name_is_unknown(folder, tmp_path):
     other, _ = Msf(str(folder), 'test').read(tmp_path / 'rejected.jsonl')
-    asked = Msf(str(folder), 'train', (2,)).questions(other, tmp_path / 'rejected.jsonl')[
-        '2-hop/train'
-    ]
+    (asked,) = Msf(str(folder), hops=(2,)).questions(other, tmp_path / 'rejected.jsonl').values()
     assert {q.topic_entity for q in asked} == {-1} and all(q.unknown_answers for q in asked)
 
 
@@ -79,8 +72,6 @@ def test_a_missing_or_broken_file_is_named(folder, tmp_path):
         readers.identity(Msf(str(tmp_path)))
     broken = tmp_path / 'twohop/test'
     broken.mkdir(parents=True)
-    (broken / 'paragraphs.json').write_text(
-        json.dumps({'id': 1, 'wikidata_id': 'Q1', 'mentions': []})
-    )
+    (broken / 'paragraphs.json').write_text('{"id": 1, "wikidata_id": "Q1", "mentions": []}')
     with pytest.raises(InputError, match='paragraphs.json:1: context: '):
         Msf(str(tmp_path), 'test', (2,)).read(tmp_path / 'rejected.jsonl')

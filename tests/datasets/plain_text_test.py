@@ -16,20 +16,14 @@ from opql_jax.datasets.plain_text import PlainText
 
 from read_texts import rejected
 
-GERMAN = (
+GERMAN = 5 * (
     'Der Zug fuhr durch die Nacht und niemand sprach ein Wort, weil alle müde waren und '
     'schlafen wollten. '
-) * 5
+)
 LOVELACE = {
-    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London in '
-    '1815. She was the only legitimate child of the poet Lord Byron. Lovelace wrote '
-    'the first algorithm for the Analytical Engine, a machine that Charles Babbage '
-    'proposed.\n',
-    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was an English polymath. '
-    'Babbage designed the Difference Engine and, later, the '
-    'Analytical Engine. He died in Marylebone in 1871.\n',
-    'byron__md': '# Lord Byron\n\nLord Byron was an English poet. Byron travelled to Greece and '
-    'died in Missolonghi in 1824. He was the father of Ada Lovelace.\n',
+    'ada__txt': 'Ada Lovelace\n\nAda Lovelace was an English mathematician, born in London, 1815.',
+    'babbage__txt': 'Charles Babbage\n\nCharles Babbage was a polymath, who died in Marylebone.',
+    'byron__md': '# Lord Byron\n\nLord Byron was an English poet, who died in Missolonghi in 1824.',
 }
 ENGLISH = 'The train was on its way to London, and Ada Lovelace was on it. '
 
@@ -61,49 +55,33 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
         f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
     )
     _, documents = read(tmp_path)
-    assert (documents['texts/a.md'].title, documents['texts/a.md'].text) == (
-        'C#',
-        ENGLISH.strip('\n'),
-    )
-    assert documents['texts/b.md'].title != documents['texts/c.md'].title and documents[
-        'texts/c.md'
-    ].text.startswith('# Ada')
-    assert documents['texts/d.txt'].text.startswith('Lord Byron') and documents[
-        'texts/e.md'
-    ].text.startswith('#1')
-    assert (
-        documents['texts/g.md'].title == 'Ada Lovelace' and '#' not in documents['texts/h.md'].title
-    )
-    found = (documents['texts/f.md'].title, documents['texts/f.md'].text)
-    assert found == ('Lord Byron', ENGLISH + 'It rained.')
+    a, b, c, d, e, f, g, h = (documents[name] for name in sorted(documents))
+    assert (a.title, a.text) == ('C#', ENGLISH)
+    assert b.title != c.title and c.text.startswith('# Ada')
+    assert d.text.startswith('Lord Byron') and e.text.startswith('#1')
+    assert g.title == 'Ada Lovelace' and '#' not in h.title
+    assert (f.title, f.text) == ('Lord Byron', ENGLISH + 'It rained.')
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
-    write(
-        tmp_path,
-        ada_lovelace__txt=ENGLISH,
-        notes__txt=ENGLISH + 'It rained.',
-        sentence__txt=f'It rained.\n\n{ENGLISH}',
-    )
-    # numbered, and not about it.
-    (tmp_path / 'texts/12.txt').write_text('Ada Lovelace was born on 12 May.')
+    write(tmp_path, ada_lovelace__txt=ENGLISH, notes__txt=ENGLISH + 'It rained.')
+    write(tmp_path, sentence__txt=f'It rained.\n\n{ENGLISH}')
+    write(tmp_path, **{'12__txt': 'Ada Lovelace was born on 12 May.'})  # numbered, not about it
     _, documents = read(tmp_path)
     assert documents['texts/12.txt'].title_entity != '12'
     assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
-    assert documents['texts/notes.txt'].title_entity is None
-    assert documents['texts/notes.txt'].title == 'notes'
+    notes = documents['texts/notes.txt']
+    assert (notes.title, notes.title_entity) == ('notes', None)
     assert documents['texts/sentence.txt'].text.startswith('It rained.')
 
 
 def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_path):
-    marked = {
-        f'{name}__txt': f'   #copyright\n\n{name}\n\nThey saw {name} in the rain.'
-        for name in ('Ada', 'Byron', 'Charles')
-    }
-    about = {f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.' for i in range(3)}
-    said = {f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.' for i in range(3)}
-    front = {f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.' for i in range(3)}
-    write(tmp_path, **marked, **about, **said, **front)
+    for i, name in enumerate(('Ada', 'Byron', 'Charles')):
+        seen = f'They saw {name} in the rain.'
+        write(tmp_path, **{f'{name}__txt': f'   #copyright\n\n{name}\n\n{seen}'})
+        write(tmp_path, **{f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.'})
+        write(tmp_path, **{f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.'})
+        write(tmp_path, **{f'front_{i}__md': f'---\ntitle: Day {i}\n---\nIt rained {i} times.'})
     _, documents = read(tmp_path)
     assert [documents[f'texts/{name}.txt'].title for name in ('Ada', 'Byron')] == ['Ada', 'Byron']
     assert documents['texts/Ada.txt'].text == 'They saw Ada in the rain.'
@@ -115,11 +93,8 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
 def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplog):
     line = lambda id, text: json.dumps({'id': id, 'title': 'Train', 'text': text}) + '\n'
     other, third = ENGLISH + 'It rained.', ENGLISH + 'It snowed.'
-    write(
-        tmp_path,
-        a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH),
-        b__jsonl=line(8, other) + line('7', third),
-    )
+    write(tmp_path, a__jsonl=line(7, ENGLISH) + '\n' + line('7', ENGLISH))
+    write(tmp_path, b__jsonl=line(8, other) + line('7', third))
     with caplog.at_level('INFO'):
         _, documents = read(tmp_path)
     found = {name: document.text for name, document in documents.items()}
@@ -133,45 +108,35 @@ def test_an_id_of_two_texts_keeps_the_first_and_names_both_lines(tmp_path, caplo
 
 
 def test_short_texts_are_judged_together(tmp_path, caplog):
-    lines_of = lambda texts: ''.join(
-        json.dumps({'id': i, 'title': 'T', 'text': f'{i} {t}'}) + '\n' for i, t in enumerate(texts)
-    )
     words = GERMAN.split()
-    write(
-        tmp_path, a__jsonl=lines_of(' '.join(words[i : i + 10]) for i in range(0, len(words), 10))
-    )
-    read(tmp_path)
-    assert '9 short documents are not English: of its 99 words' in caplog.text
-    caplog.clear()
-    write(tmp_path, a__jsonl=lines_of([ENGLISH] * 9))
-    read(tmp_path)
-    assert 'not English' not in caplog.text
+    german = [' '.join(words[i : i + 10]) for i in range(0, len(words), 10)]
+    for texts, is_english in ((german, False), ([ENGLISH] * 9, True)):
+        records = ({'id': i, 'title': 'T', 'text': f'{i} {t}'} for i, t in enumerate(texts))
+        write(tmp_path, a__jsonl='\n'.join(map(json.dumps, records)))
+        caplog.clear()
+        read(tmp_path)
+        told = '9 short documents are not English: of its 99 words'
+        assert (told in caplog.text) != is_english == ('not English' not in caplog.text)
 
 
 def test_names_are_recognised_once_though_a_run_was_killed(tmp_path, monkeypatch):
     """Whatever number of processes goes on."""
     write(tmp_path, **LOVELACE)
     monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 1)
-    recognise, seen = recognition.recognise_batch, []
+    recognise, seen, most = recognition.recognise_batch, [], 2
 
-    def killed(batch, **options):
-        if len(seen) == 2:
+    def counted(batch, **_):
+        if len(seen) == most:
             raise KeyboardInterrupt
         seen.append(batch['text'].to_pylist())
-        return recognise(batch, **options)
+        return recognise(batch)
 
-    monkeypatch.setattr(recognition, 'recognise_batch', killed)
-    settings = {'kb': str(tmp_path / 'kb'), 'wordpieces': 500}
+    monkeypatch.setattr(recognition, 'recognise_batch', counted)
+    settings, source = {'kb': str(tmp_path / 'kb'), 'wordpieces': 500}, (str(tmp_path / 'texts'),)
     with pytest.raises(KeyboardInterrupt):
-        prepare(reader=PlainText((str(tmp_path / 'texts'),)), **settings)
-    monkeypatch.setattr(
-        recognition,
-        'recognise_batch',
-        lambda batch, **_: seen.append(batch['text'].to_pylist()) or recognise(batch),
-    )
-    prepare(
-        reader=PlainText((str(tmp_path / 'texts'),), processes=None, map_batches=map), **settings
-    )
+        prepare(reader=PlainText(source), **settings)
+    most = 9
+    prepare(reader=PlainText(source, processes=None, map_batches=map), **settings)
     assert [len(batch) for batch in seen] == [1] * 3 and len({text for [text] in seen}) == 3
     assert not (tmp_path / 'kb/text/parts').exists()
 
@@ -195,15 +160,13 @@ def test_what_is_no_english_text_is_rejected_with_its_reason(tmp_path, name):
     write(tmp_path, bad__txt=content, good__txt=ENGLISH)
     with pytest.raises(InputError, match='1 of 2 files are bad.*' + reason):
         read(tmp_path)
+    # Tables and lists have few frequent words, and are read all the same.
+    write(
+        tmp_path, table__txt='Ada Lovelace 1815 London | Lord Byron 1788 London | ' * 10 + ENGLISH
+    )
     _, documents = read(tmp_path, max_reject_fraction=0.5)
-    assert documents.keys() == {'texts/good.txt'}
+    assert documents.keys() == {'texts/good.txt', 'texts/table.txt'}
     assert re.search(reason, rejected(tmp_path)['texts/bad.txt'])
-
-
-def test_tables_and_lists_have_few_frequent_words_and_are_read_all_the_same(tmp_path):
-    write(tmp_path, a__txt='Ada Lovelace 1815 London | Lord Byron 1788 London | ' * 10 + ENGLISH)
-    _, documents = read(tmp_path)
-    assert documents.keys() == {'texts/a.txt'}
 
 
 def test_sources_that_hold_no_text_are_told(tmp_path):
@@ -216,10 +179,8 @@ def test_sources_that_hold_no_text_are_told(tmp_path):
 
 
 def test_pages_of_html_are_read_as_text(tmp_path):
-    page = (
-        '<html><script>var byron;</script><h1>Ada '
-        f'Lovelace</h1><p>{ENGLISH}</p><p>She met Lord Byron.</html>'
-    )
+    head = '<html><script>var byron;</script><h1>Ada Lovelace</h1>'
+    page = f'{head}<p>{ENGLISH}</p><p>She met Lord Byron.</html>'
     write(tmp_path, a__html=page, b__HTM='<p></p>' + page.replace('Ada', 'Eva'))
     _, documents = read(tmp_path)
     assert documents['texts/a.html'].title == 'Ada Lovelace'
@@ -275,10 +236,11 @@ def test_files_that_are_not_read_are_known_by_name(tmp_path):
 
 def test_documents_that_name_nothing_and_those_in_one_case_are_told(tmp_path, caplog):
     caplog.set_level('INFO')
-    shouted = 'ADA LOVELACE WAS IN LONDON AND SHE WAS WELL.'
-    write(
-        tmp_path, good__txt=ENGLISH, bare__txt='It was so, and then it was not.', loud__txt=shouted
+    shouted, bare = (
+        'ADA LOVELACE WAS IN LONDON AND SHE WAS WELL.',
+        'It was so, and then it was not.',
     )
+    write(tmp_path, good__txt=ENGLISH, bare__txt=bare, loud__txt=shouted)
     vocab, documents = read(tmp_path)
     assert "no question leads to 1 documents, which name nothing: 'texts/bare.txt'" in caplog.text
     assert "1 of 3 documents are all in capitals ('texts/loud.txt')" in caplog.text
@@ -290,13 +252,8 @@ def test_documents_that_name_nothing_and_those_in_one_case_are_told(tmp_path, ca
 
 def test_text_is_read_as_it_comes(tmp_path):
     table = '| Ship | Port |\n|---|---|\n| Kestrel | Hull |'
-    write(
-        tmp_path,
-        fleet__md=(
-            f'---\ntitle: The Fleet\n---\n{table}\n\nIt was founded\n'
-            'in Ber\u00adgen by Zoe\u0308 Dahl.\n'
-        ),
-    )
+    founded = 'It was founded\nin Ber\u00adgen by Zoe\u0308 Dahl.\n'
+    write(tmp_path, fleet__md=f'---\ntitle: The Fleet\n---\n{table}\n\n{founded}')
     _, documents = read(tmp_path)
     assert documents['texts/fleet.md'].title == 'The Fleet'
     assert documents['texts/fleet.md'].text == (

@@ -30,9 +30,7 @@ NOTHING = EntityVocab([], [], [])
 
 @pytest.fixture
 def load(tmp_path):
-    """`load(name, split, **options)`: the records of a split, built from the files in
-    tmp_path/manual.
-    """
+    """`load(name, split, **options)`: the records of a split, built of files in tmp_path/manual."""
 
     def load(name, split, config=None, **options):
         options |= {'config': config} if config else {}
@@ -71,27 +69,25 @@ def put_metaqa(put, hops):
 def test_metaqa_is_what_the_corpus_reads(load, put, tmp_path, file_format):
     put_metaqa(put, 2)
     read = load('opql_metaqa/2-hop', 'validation', file_format=file_format)
-    path = tmp_path / 'manual/2-hop/vanilla/qa_dev.txt'
-    expected = metaqa.read_records(path, NOTHING, 2)
+    expected = metaqa.read_records(tmp_path / 'manual/2-hop/vanilla/qa_dev.txt', NOTHING, 2)
     kinds = ['film_to_maker', 'writer_to_film']
     assert read == [{**record, 'type': kind} for record, kind in zip(expected, kinds, strict=True)]
     found = [record['question'] for record in read]
     assert found == ['who of dev made Kïsmet', 'what did Ann Lee write']
-    for record, question in zip(read, metaqa.read_questions(path, NOTHING, 2), strict=True):
-        assert record['answers'] == list(question.unknown_answers)
-        assert record['topics'] == [list(question.topic)]
-        assert (record['id'], record['hops']) == (question.id, 2)
 
 
-def test_missing_files_are_named(load, put):
-    put('1-hop/readme.txt', '')
-    for name, file, advice in (
+@pytest.mark.parametrize(
+    'name, file, advice',
+    [
         ('opql_metaqa/1-hop', '1-hop/vanilla/qa_train.txt', 'Download MetaQA .* <hops>-hop/vanil'),
         ('opql_complexwebq', 'ComplexWebQuestions_train.json', 'Download .* Dropbox'),
         ('opql_msf/1-hop', 'onehop/train/queries.json', 'Run .*create_multihop_wikidata.sh'),
-    ):
-        with pytest.raises(InputError, match=f'{file}: no such file. {advice}'):
-            load(name, 'train')
+    ],
+)
+def test_missing_files_are_named(load, put, name, file, advice):
+    put('1-hop/readme.txt', '')
+    with pytest.raises(InputError, match=f'{file}: no such file. {advice}'):
+        load(name, 'train')
 
 
 def test_types_must_be_as_many_as_questions(load, put):
@@ -111,20 +107,17 @@ NAMES = 'Kismet\nkismet\nTop Hat\nAnn Lee\nFire, Fire\nX\n'
 
 @pytest.fixture
 def wikimovies_files(put, monkeypatch, tmp_path):
-    """The archive of WikiMovies with other contents, whose checksum is taken to be the published
-    one; its folder.
-    """
+    """The folder of an archive of WikiMovies with other contents, taken for the published one."""
     put('movieqa/knowledge_source/wiki.txt', WIKI)
     put('movieqa/knowledge_source/entities.txt', NAMES)
     for split in ('train', 'dev', 'test'):
         name = f'movieqa/questions/wiki_entities/wiki-entities_qa_{split}.txt'
         put(name, '1 what did Ann Lee write?\tKismet, Fire, Fire, Unknown\n1 what is it?\tX\n')
-    manual = tmp_path / 'manual'
-    with tarfile.open(manual / 'wikimovies.tar.gz', 'w:gz') as archive:
-        archive.add(manual / 'movieqa', 'movieqa')
-    archive = manual / 'wikimovies.tar.gz'
+    folder, archive = tmp_path / 'manual/movieqa', tmp_path / 'manual/wikimovies.tar.gz'
+    with tarfile.open(archive, 'w:gz') as file:
+        file.add(folder, 'movieqa')
     pretend(monkeypatch, public_sets.OpqlWikimovies, public_sets.WIKIMOVIES, archive)
-    return manual / 'movieqa'
+    return folder
 
 
 def pretend(monkeypatch, builder, url, path):
@@ -167,12 +160,10 @@ def test_an_article_has_numbered_lines(put):
 
 
 PARSE = {
-    'TopicEntityMid': 'm.01',
-    'TopicEntityName': 'Ann Lee',
-    'PotentialTopicEntityMention': 'ann lee',
-    'InferentialChain': ['people.author', 'book.written'],
+    'TopicEntityMid': 'm.01', 'TopicEntityName': 'Ann Lee',
+    'PotentialTopicEntityMention': 'ann lee', 'InferentialChain': ['people.author', 'book.written'],
     'Answers': [{'AnswerType': 'Entity', 'AnswerArgument': 'm.02', 'EntityName': 'Kismet'}],
-}
+}  # fmt: skip
 QUESTION = {'QuestionId': 'W-1', 'RawQuestion': 'what did ann lee write?', 'Parses': [PARSE]}
 
 
@@ -214,12 +205,11 @@ def test_another_archive_than_the_published_one_is_refused(
 
 def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
     question = {
-        'ID': 'WebQTest-1_a',
-        'question': 'Who married the writer Ann Lee?',
+        'ID': 'WebQTest-1_a', 'question': 'Who married the writer Ann Lee?',
         'sparql': 'SELECT ?x WHERE { ns:m.01 ns:people.spouse ?x }',
         'compositionality_type': 'composition',
         'answers': [{'answer_id': 'm.02', 'answer': 'Joe', 'aliases': []}],
-    }
+    }  # fmt: skip
     for split in ('train', 'dev'):
         path = put(f'ComplexWebQuestions_{split}.json', [question])
     said = r'no topic is named in any of 1 questions; give config=Linked\('
@@ -235,18 +225,17 @@ def test_complexwebq_needs_the_names_of_its_topics(load, put, tmp_path):
     assert (read[0]['entities'], read[0]['answers'], read[0]['hops']) == (['Ann Lee'], ['Joe'], 2)
 
 
-def query(relations, target):
+def query(relations, target, **changes):
     subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
     chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
     target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
     relation = chain if len(chain) > 1 else chain[0]
-    return dict(id=f'{chain}-{target}', subject=subject, relation=relation, object=target)
+    asked = dict(id=f'{chain}-{target}', subject=subject, relation=relation, object=target)
+    return asked | changes
 
 
 PARAGRAPH = {
-    'id': 4,
-    'wikidata_id': 'Q1',
-    'context': 'Adams studied at St John , Cambridge in 1971 .',
+    'id': 4, 'wikidata_id': 'Q1', 'context': 'Adams studied at St John , Cambridge in 1971 .',
     'mentions': [
         {'wikidata_id': 'Q1', 'start': 0, 'text': 'Adams'},
         {'wikidata_id': 'Q2', 'start': 17, 'text': 'St John , Cambridge'},
@@ -254,7 +243,7 @@ PARAGRAPH = {
         {'wikidata_id': 19710000, 'start': 40, 'text': '1971'},
         {'wikidata_id': None, 'start': 6, 'text': 'studied'},
     ],
-}
+}  # fmt: skip
 
 
 def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
@@ -286,12 +275,9 @@ def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
     ('record', 'message'),
     [
         ([], r'queries.json:1: expected a JSON object, found \[\]'),
-        (
-            {**query([('P1', 'x')], 'Q2'), 'subject': 3},
-            'json:1: subject: expected an object, found',
-        ),
-        ({**query([('P1', 'x')], 'Q2'), 'relation': []}, 'must be a relation'),
-        ({**query([('P1', 'x')], 'Q2'), 'relation': 'P1'}, 'relation: expected a list of objects'),
+        (query([('P1', 'x')], 'Q2', subject=3), 'json:1: subject: expected an object, found'),
+        (query([('P1', 'x')], 'Q2', relation=[]), 'must be a relation'),
+        (query([('P1', 'x')], 'Q2', relation='P1'), 'relation: expected a list of objects'),
         (query([('P1', None)], 'Q2'), r'relation\[0\].text: expected a string, found None'),
         (query([('P1', 'x')], None), 'no query with an object'),
     ],
@@ -301,11 +287,14 @@ def test_a_bad_query_is_named(put, record, message):
         msf.queries(put('queries.json', json.dumps(record) + '\n'))
 
 
-def test_a_bad_paragraph_is_named(put):
-    said = r'paragraphs.json:1: mentions\[0\].start: expected a number'
-    with pytest.raises(InputError, match=said):
-        msf.documents(put('paragraphs.json', {**PARAGRAPH, 'mentions': [{'text': 'x'}]}))
-    said = r'paragraphs.json:1: mentions\[0\].end: 50 is past the text'
-    late = [{'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}]
-    with pytest.raises(InputError, match=said):
-        msf.documents(put('paragraphs.json', {**PARAGRAPH, 'mentions': late}))
+@pytest.mark.parametrize(
+    ('mention', 'message'),
+    [
+        ({'text': 'x'}, r'start: expected a number'),
+        ({'wikidata_id': 'Q1', 'start': 46, 'text': 'late'}, 'end: 50 is past the text'),
+    ],
+)
+def test_a_bad_paragraph_is_named(put, mention, message):
+    path = put('paragraphs.json', {**PARAGRAPH, 'mentions': [mention]})
+    with pytest.raises(InputError, match=rf'paragraphs.json:1: mentions\[0\].{message}'):
+        msf.documents(path)

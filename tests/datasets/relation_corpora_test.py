@@ -20,54 +20,47 @@ TREX_TEXT = 'Emma is a novel by Jane Austen. Austen wrote Emma in Chawton. Emma 
 AUSTEN, EMMA = 'Q36322', 'Q223880'
 
 
+def at(uri, start, end):
+    return {'uri': uri, 'boundaries': [start, end], 'surfaceform': TREX_TEXT[start:end]}
+
+
+def triple(subject, target):
+    predicate = {'uri': 'P50', 'surfaceform': 'Author'}
+    return {'subject': {'uri': subject}, 'predicate': predicate, 'object': {'uri': target}}
+
+
+ENTITIES = [
+    at(EMMA, 0, 4), at(AUSTEN, 19, 30), at(AUSTEN, 32, 38), at(EMMA, 45, 49),
+    at('Q1', 53, 60), at(EMMA, 62, 66),
+]  # fmt: skip
+
+
 def trex(**changes):
-    """A document of T-REx: its first two sentences name both Emma and its author, the last one Emma
-    alone.
-    """
-    at = lambda uri, start, end: {
-        'uri': uri,
-        'boundaries': [start, end],
-        'surfaceform': TREX_TEXT[start:end],
-    }
-    side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
-    triple = {
-        'subject': side(EMMA),
-        'predicate': {'uri': 'P50', 'surfaceform': 'Author'},
-        'object': side(AUSTEN),
-    }
-    entities = [
-        at(EMMA, 0, 4), at(AUSTEN, 19, 30), at(AUSTEN, 32, 38), at(EMMA, 45, 49),
-        at('Q1', 53, 60), at(EMMA, 62, 66),
-    ]  # fmt: skip
-    return {'text': TREX_TEXT, 'entities': entities, 'triples': [triple, triple]} | changes
+    """Of T-REx: two sentences name both Emma and its author, the last one Emma alone."""
+    triples = [triple(EMMA, AUSTEN)] * 2
+    return {'text': TREX_TEXT, 'entities': ENTITIES, 'triples': triples, **changes}
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a file of these records and names of relations; gives (text, topic, target, relation)
-    of each sentence.
-    """
+    """Reads records and names of relations; (text, topic, target, relation) of each sentence."""
 
     def read(records, name='a.jsonl', names=tiny_docred.RELATIONS):
         (tmp_path / 'names.json').write_text(json.dumps(names), encoding='utf-8')
-        content = (
-            '\n'.join(map(json.dumps, records)) if name.endswith('.jsonl') else json.dumps(records)
-        )
-        (tmp_path / name).write_text(content, encoding='utf-8')
+        lines = map(json.dumps, records if name.endswith('.jsonl') else [records])
+        (tmp_path / name).write_text('\n'.join(lines), encoding='utf-8')
         found = relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
-        return [
-            (s.text, s.text[slice(*s.topic)], s.text[slice(*s.target)], s.relation) for s in found
-        ]
+        named = lambda s: (s.text[slice(*s.topic)], s.text[slice(*s.target)])
+        return [(s.text, *named(s), s.relation) for s in found]
 
     return read
 
 
 def test_json_lines_may_name_their_relations_themselves(read):
+    alien = 'Alien by Ridley Scott', 'Alien', 'Ridley Scott'
     found = read(
         [
-            line(
-                'Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'P57', rel_label='film director'
-            ),
+            line(*alien, 'P57', rel_label='film director'),
             line('Emma by Jane Austen', 'Emma', 'Jane Austen', 'P50', rel_label='Author '),
             line('Lucy by Jane Austen', 'Lucy', 'Jane Austen', 'P50'),
             line('Rome, in Italy', 'Rome', 'Italy', 'Located_In'),
@@ -76,18 +69,9 @@ def test_json_lines_may_name_their_relations_themselves(read):
     # The file of names goes before the names that lines give, which serve all lines; case and
     # underscores do not tell relations apart.
     assert [relation for *_, relation in found] == ['director', 'author', 'author', 'located in']
-    assert found[0][:3] == ('Alien by Ridley Scott', 'Alien', 'Ridley Scott')
-
-
-def test_fewrel_is_named_by_its_ids(read):
-    item = {
-        'tokens': 'Alien by Ridley Scott'.split(),
-        'h': ['', '', [[0]]],
-        't': ['', '', [[2, 3]]],
-    }
-    assert read({'P57': [item]}, 'a.json') == [
-        ('Alien by Ridley Scott', 'Alien', 'Ridley Scott', 'director')
-    ]
+    assert found[0][:3] == alien
+    item = {'tokens': alien[0].split(), 'h': ['', '', [[0]]], 't': ['', '', [[2, 3]]]}
+    assert read({'P57': [item]}, 'a.json') == [(*alien, 'director')]  # FewRel has ids
 
 
 def test_trex_states_a_triple_where_a_sentence_names_both(read):
@@ -98,13 +82,9 @@ def test_trex_states_a_triple_where_a_sentence_names_both(read):
 
 
 def test_entities_of_trex_without_a_place_or_a_uri_are_left_out(read):
-    outside = [
-        {'uri': AUSTEN, 'boundaries': [19, 99]},
-        {'uri': EMMA, 'boundaries': [-4, 3]},
-        {'uri': '', 'boundaries': [0, 4]},
-    ]
-    blank = {'subject': {'uri': ''}, 'predicate': {'uri': 'P50'}, 'object': {'uri': AUSTEN}}
-    assert len(read([trex(), trex(entities=outside, triples=[*trex()['triples'], blank])])) == 2
+    outside = [at(AUSTEN, 19, 99), at(EMMA, -4, 3), at('', 0, 4)]
+    triples = [*trex()['triples'], triple('', AUSTEN)]
+    assert len(read([trex(), trex(entities=outside, triples=triples)])) == 2
 
 
 def test_docred_states_its_labels_and_that_other_pairs_are_unrelated(read):
@@ -128,21 +108,17 @@ def test_docred_states_its_labels_and_that_other_pairs_are_unrelated(read):
     )
 
 
-WRONG_URI = {'uri': 3, 'boundaries': [0, 4]}
-BAD_TRIPLE = {'subject': None, 'predicate': {'uri': 'P50'}, 'object': {'uri': 'Q1'}}
-
-
 @pytest.mark.parametrize(
     'bad, said',
     [
         ([trex(), trex(text=None)], r'a.jsonl:2: text: expected a string, found None'),
         ([trex(), trex(entities='x')],
             r"a.jsonl:2: entities: expected a list of objects, found 'x'"),
-        ([trex(), trex(entities=[WRONG_URI])], r'a.jsonl:2: entities\[0\].uri: expected a string'),
+        ([trex(entities=[at(3, 0, 4)])], r'a.jsonl:1: entities\[0\].uri: expected a string'),
         ([trex(), trex(entities=[{'uri': 'Q1', 'boundaries': [1, 2, 3]}])],
             r'a.jsonl:2: entities\[0\].boundaries: expected'),
         ([trex(), trex(triples=None)], r'a.jsonl:2: triples: expected a list of objects'),
-        ([trex(), trex(triples=[BAD_TRIPLE])],
+        ([trex(), trex(triples=[triple(EMMA, 'Q1') | {'subject': None}])],
             r'a.jsonl:2: triples\[0\].subject: expected an object, found None'),
         ([line('a b', 'a', 'b', 'P1', rel_label=7)],
             r'a.jsonl:1: rel_label: expected a string, found 7'),

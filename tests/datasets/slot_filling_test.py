@@ -158,9 +158,8 @@ def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
 def test_chains_cross_documents(prepared):
     asked = 'Given13 Family13, place of birth, country, capital'
     (question,) = [q for q in prepared.questions('3-hop/train') if q.text == asked]
-    entities = *itertools.chain(*question.via), *question.answers
-    reached = [prepared.vocab.names[entity] for entity in entities]
-    assert reached == ['Town1', 'Country1', 'Capital1']
+    reached = *itertools.chain(*question.via), *question.answers
+    assert [prepared.vocab.names[e] for e in reached] == ['Town1', 'Country1', 'Capital1']
 
 
 def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):

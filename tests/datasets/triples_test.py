@@ -17,30 +17,23 @@ from opql_jax.datasets.metaqa import MetaQA
 
 NAMES = ['Up', 'Ann Low', 'Bo Ek', 'drama', 'Down', '1999']
 KB = [
-    ('Up', 'directed by', 'Ann Low'),
-    ('Up', 'written by', 'Ann Low'),
-    ('Up', 'written by', 'Bo Ek'),
-    ('Down', 'directed by', 'Ann Low'),
+    ('Up', 'directed by', 'Ann Low'), ('Up', 'written by', 'Ann Low'),
+    ('Up', 'written by', 'Bo Ek'), ('Down', 'directed by', 'Ann Low'),
     ('Down', 'release year', '1999'),
-]
+]  # fmt: skip
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A folder of MetaQA's shape, with a passage about 'Up' only."""
     (tmp_path / 'entities.txt').write_text('\n'.join(NAMES), encoding='utf-8')
-    passage = {
-        'id': 0,
-        'title': 'Up',
-        'text': 'Up is a drama directed by Ann Low and written by Bo Ek, release year 1999.',
-    }
-    (tmp_path / 'passages.jsonl').write_text(json.dumps(passage) + '\n')
+    text = 'Up is a drama directed by Ann Low and written by Bo Ek, release year 1999.'
+    (tmp_path / 'passages.jsonl').write_text(json.dumps({'id': 0, 'title': 'Up', 'text': text}))
     (tmp_path / '1-hop').mkdir()
     (tmp_path / '1-hop' / 'train.txt').write_text('who directed [Up]\tAnn Low\n')
     lines = ['|'.join(triple).replace(' by', '_by').replace(' year', '_year') for triple in KB]
-    (tmp_path / 'kb.txt').write_text(
-        '\n'.join([*lines, lines[0], 'Up|has_tags|nobody', 'Up|has_tags|Up', ''])
-    )
+    lines += [lines[0], 'Up|has_tags|nobody', 'Up|has_tags|Up', '']
+    (tmp_path / 'kb.txt').write_text('\n'.join(lines))
     return tmp_path
 
 
@@ -57,12 +50,8 @@ def named(vocab, found):
 
 
 def prepared_of(reader, folder, **options):
-    prepare(
-        kb=str(folder.parent),
-        text=folder.name,
-        reader=reader,
-        **{'wordpieces': 200, 'drop_above_rate': 1.0, **options},
-    )
+    options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
+    prepare(kb=str(folder.parent), text=folder.name, reader=reader, **options)
     return Prepared(folder)
 
 
@@ -92,32 +81,24 @@ def test_files_without_triples_are_refused(tmp_path, text, error):
 
 def test_every_triple_is_asked_for_from_both_ends(folder):
     prepared = prepared_of(with_triples(folder), folder / 'prepared')
-    names = prepared.vocab.names
-    asked = {
-        (names[q.topic_entity], q.type): {names[a] for a in q.answers}
-        for q in prepared.questions('1-hop/kb')
-    }
-    expected = {}
+    names, asked, expected = prepared.vocab.names, {}, {}
+    for question in prepared.questions('1-hop/kb'):
+        topic = names[question.topic_entity]
+        asked[topic, question.type] = {names[a] for a in question.answers}
+        assert question.text[slice(*question.topic)] == topic
+        assert question.text[question.topic[1] :] == f', {question.type}' and question.hops == 1
     for head, relation, tail in KB:
         expected.setdefault((head, relation), set()).add(tail)
         expected.setdefault((tail, f'inverse of {relation}'), set()).add(head)
     assert asked == expected
-    for question in prepared.questions('1-hop/kb'):
-        start, end = question.topic
-        assert question.text[start:end] == names[question.topic_entity]
-        assert question.text[end:] == f', {question.type}' and question.hops == 1
 
 
 def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
     plain = prepared_of(MetaQA(str(folder)), folder / 'plain')
     beside = prepared_of(with_triples(folder), folder / 'beside')
     assert beside.splits == ['1-hop/kb', *plain.splits]
-    different = {
-        n for n in plain.manifest.files if plain.manifest.files[n] != beside.manifest.files[n]
-    }
-    assert not different and beside.manifest.files.keys() - plain.manifest.files.keys() == {
-        'questions/1-hop/kb.jsonl'
-    }
+    before, after = plain.manifest.files, beside.manifest.files
+    assert after == {**before, 'questions/1-hop/kb.jsonl': after['questions/1-hop/kb.jsonl']}
 
 
 def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder):
@@ -127,21 +108,16 @@ def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder
     assert prepared.vocab.hash() == text.vocab.hash() and prepared.splits == text.splits
     assert prepared.tokenizer_path.read_bytes() == text.tokenizer_path.read_bytes()
     names, found = prepared.vocab.names, []
-    for topic, target, passage, i, j, is_title in zip(
-        *(prepared.pairs[c].tolist() for c in prepared.pairs)
-    ):
+    columns = (column.tolist() for column in prepared.pairs.values())
+    for topic, target, passage, i, j, is_title in zip(*columns):
         marked = one_marked.mark_pair(prepared.records[passage], i, j, prepared.special, 4)
-        said = prepared.tokenizer.decode(marked.tokens.tolist(), skip_special_tokens=False)
-        found.append(
-            (names[topic], names[target], said.replace('[CLS]', '').replace('[SEP]', '').strip())
-        )
+        said = prepared.tokenizer.decode(marked.tokens[1:-1].tolist(), skip_special_tokens=False)
+        found.append((names[topic], names[target], said))
         assert is_title
     expected = []
     for head, relation, tail in KB:
-        expected += [
-            (head, tail, f'[ENT] [R1] {relation} [ENT] [R2]'),
-            (tail, head, f'[ENT] [R2] {relation} [ENT] [R1]'),
-        ]
+        expected.append((head, tail, f'[ENT] [R1] {relation} [ENT] [R2]'))
+        expected.append((tail, head, f'[ENT] [R2] {relation} [ENT] [R1]'))
     assert sorted(found) == sorted(expected)
 
 
@@ -159,28 +135,20 @@ def test_triples_can_come_beside_the_text_and_a_share_of_them_is_drawn_alike_eac
     assert abs(len(drawn) - len(every) / 2) < 3 * (len(every) / 4) ** 0.5
     prepared = prepared_of(as_text(folder, beside_text=True, share=0.5), folder / 'prepared')
     assert len(prepared.passages) == 1 + len(drawn)
-    for share, problem in (
-        (0, 'is not in'),
-        (1.5, 'is not in'),
-        (float('nan'), 'is not in'),
-        (1e-9, 'draws none'),
-    ):
-        with pytest.raises(InputError, match=f'share: .* {problem}'):
+    for share in (0, 1.5, float('nan'), 1e-9):
+        with pytest.raises(InputError, match='share: .* (is not in|draws none)'):
             read(share=share)
 
 
 def test_only_the_baselines_depend_on_the_knowledge_base(folder):
     """OPQL reads text: neither its files nor what identifies its prepared folder know of kb.txt."""
-    plain = MetaQA(str(folder))
-    before = [readers.identity(reader) for reader in (plain, with_triples(folder), as_text(folder))]
-    assert all(pathlib.Path(path).name != 'kb.txt' for path in plain.files().values())
-    assert all(
-        'kb.txt' in [pathlib.Path(p).name for p in r.files().values()]
-        for r in (with_triples(folder), as_text(folder))
-    )
+    all_readers = plain, *_ = MetaQA(str(folder)), with_triples(folder), as_text(folder)
+    knows = ['kb.txt' in [pathlib.Path(p).name for p in r.files().values()] for r in all_readers]
+    assert knows == [False, True, True]
+    before = list(map(readers.identity, all_readers))
     with open(folder / 'kb.txt', 'a') as file:
         file.write('Up|has_genre|drama\n')
-    after = [readers.identity(reader) for reader in (plain, with_triples(folder), as_text(folder))]
-    assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
+    after = map(readers.identity, all_readers)
+    assert [a != b for a, b in zip(before, after)] == knows
     (folder / 'kb.txt').unlink()
     prepared_of(plain, folder / 'prepared')

@@ -70,16 +70,18 @@ def test_only_prose_and_list_items_remain():
     assert wikispeedia.clean(ARTICLE).split('\n') == PROSE
 
 
+def write(path, *articles):
+    with gzip.open(path, 'wt', encoding='utf-8') as file:
+        for article in articles:
+            file.write(json.dumps(dict(zip(('page', 'title', 'text'), article))) + '\n')
+
+
 @pytest.fixture
 def folder(tmp_path):
-    articles = [
-        ('Red_giant', 'Red giant', ARTICLE),
-        ('Sun', 'Sun', '   The Sun is a star near us.\n'),
-        ('Helium', 'Helium', '   #copyright\n'),
-    ]
-    with gzip.open(tmp_path / 'articles.jsonl.gz', 'wt', encoding='utf-8') as file:
-        for page, title, text in articles:
-            file.write(json.dumps({'page': page, 'title': title, 'text': text}) + '\n')
+    sun, helium = '   The Sun is a star near us.\n', '   #copyright\n'
+    giant = 'Red_giant', 'Red giant', ARTICLE
+    others = ('Sun', 'Sun', sun), ('Helium', 'Helium', helium)
+    write(tmp_path / 'articles.jsonl.gz', giant, *others)
     (tmp_path / 'links.tsv').write_text('# links\n\nRed_giant\tHelium\n')
     return tmp_path
 
@@ -103,8 +105,7 @@ def test_broken_files_are_named(folder):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r'articles\.jsonl\.gz: truncated or damaged'):
         wikispeedia.entity_vocab(folder)
-    with gzip.open(path, 'wt') as file:
-        file.write('{"page": "x"}\n')
+    write(path, ('x',))
     with pytest.raises(InputError, match=r'articles\.jsonl\.gz:1: no object of page, title, text'):
         wikispeedia.entity_vocab(folder)
     path.unlink()

@@ -4,15 +4,8 @@
 def documents():
     """Thirty pages, each with two mentions."""
     for i in range(30):
-        film, person = f'Film{i}', f'Person{i % 7}'
-        spans = {film: (0, len(film)), person: (len(film) + 13, len(film) + 13 + len(person))}
-        mentions = [
-            {'start': start, 'end': end, 'entity': name} for name, (start, end) in spans.items()
-        ]
-        yield {
-            'id': f'd{i}',
-            'title': film,
-            'text': f'{film} was made by {person}.',
-            'title_entity': film,
-            'mentions': mentions,
-        }
+        names, text = (f'Film{i}', f'Person{i % 7}'), f'Film{i} was made by Person{i % 7}.'
+        spans = ((text.index(name), text.index(name) + len(name), name) for name in names)
+        mentions = [{'start': start, 'end': end, 'entity': name} for start, end, name in spans]
+        page = {'id': f'd{i}', 'title': names[0], 'text': text}
+        yield {**page, 'title_entity': names[0], 'mentions': mentions}

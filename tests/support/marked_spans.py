@@ -14,8 +14,7 @@ def marked(text, kind='name', kinds=None):
     for i, piece in enumerate(text.replace(']', '[').split('[')):
         if i % 2:
             piece, _, told = piece.partition('|')
-            spans.append(
-                Span(len(plain), len(plain) + len(piece), told or (kinds or {}).get(piece, kind))
-            )
+            told = told or (kinds or {}).get(piece, kind)
+            spans.append(Span(len(plain), len(plain) + len(piece), told))
         plain += piece
     return plain, spans

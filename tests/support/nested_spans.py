@@ -4,16 +4,10 @@ from hypothesis import strategies as st
 
 
 def nested_spans(length, max_size=8):
-    """Strategy for lists of different `(start, end)` in `[0, length]`, none empty, by start, outer
-    ones first.
-    """
+    """Different `(start, end)` in `[0, length]`, none empty, by start, outer ones first."""
     places = st.integers(0, length)
-    drawn = st.lists(
-        st.tuples(places, places).filter(lambda span: span[0] < span[1]),
-        max_size=max_size,
-        unique=True,
-    )
-    return drawn.map(_compatible)
+    spans = st.tuples(places, places).filter(lambda span: span[0] < span[1])
+    return st.lists(spans, max_size=max_size, unique=True).map(_compatible)
 
 
 def overlap(one, other):

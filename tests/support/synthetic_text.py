@@ -7,11 +7,8 @@ import re
 from opql_jax.datasets.synthetic.texts import PAGES, RELATIONS
 
 NAMED = r'<Q\d+>(?:, <Q\d+>)*(?: and <Q\d+>)?'
-PRONOUN = '|'.join(
-    sorted(
-        {word for forms in PAGES['references'].values() for form in forms for word in form}, key=len
-    )[::-1]
-)
+FORMS = {word for forms in PAGES['references'].values() for form in forms for word in form}
+PRONOUN = '|'.join(sorted(FORMS, key=len, reverse=True))
 SLOT = re.compile(r'\\\{([so])(?:\\\.(?:him|his|name))?\\\}')
 
 
@@ -20,17 +17,10 @@ def pattern(template):
     return re.compile(text.replace(r'\ was', r'\ (?:was|were)') + r'\.', re.IGNORECASE)
 
 
-PATTERNS = [
-    (relation.name, pattern(template))
-    for relation in RELATIONS.values()
-    for template in relation.sentences
-]
+PATTERNS = [(r.name, pattern(template)) for r in RELATIONS.values() for template in r.sentences]
 OTHER_PATTERNS = [
-    pattern(template)
-    for _, template in itertools.chain.from_iterable(PAGES['distractors'].values())
-]
-OTHER_PATTERNS += [
-    pattern(template) for template in itertools.chain.from_iterable(PAGES['fillers'].values())
+    *(pattern(template) for every in PAGES['distractors'].values() for _, template in every),
+    *(pattern(template) for every in PAGES['fillers'].values() for template in every),
 ]
 
 
@@ -53,14 +43,10 @@ def read_facts(document):
             for key in re.findall(r'Q\d+', match[side]) or [document.title_entity]
         }
         names = {relation for relation, _, _ in stated}
-        assert len(names) + any(p.fullmatch(sentence) for p in OTHER_PATTERNS) == 1, (
-            f'unclear: {sentence}'
-        )
-        for relation in names:
-            subjects, objects = (
-                [key for _, side, key in stated if side == wanted] for wanted in 'so'
-            )
-            yield from ((relation, s, o) for s in subjects for o in objects)
+        is_other = any(p.fullmatch(sentence) for p in OTHER_PATTERNS)
+        assert len(names) + is_other == 1, f'unclear: {sentence}'
+        sides = ([key for _, side, key in stated if side == wanted] for wanted in 'so')
+        yield from ((*names, s, o) for s, o in itertools.product(*sides))
 
 
 def walk(facts, topic, chain):
@@ -81,7 +67,5 @@ def walk(facts, topic, chain):
 
 def digest(directory):
     files = sorted(path for path in directory.rglob('*') if path.is_file())
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
+    sha = lambda path: hashlib.sha256(path.read_bytes()).hexdigest()
+    return {str(path.relative_to(directory)): sha(path) for path in files}

@@ -19,18 +19,15 @@ def write(folder):
         for hops, name in FOLDERS.items():
             place = folder / name / part
             place.mkdir(parents=True)
-            of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
             asked = itertools.islice(questions(world, 'train', hops), 40)
-            for kind, records in (
-                (
-                    'paragraphs',
-                    [paragraph(i, document, other) for i, document in enumerate(documents(world))],
-                ),
-                ('queries', [query(world, question, other) for question in asked]),
-            ):
-                (place / f'{kind}{of_ten}.json').write_text(
-                    '\n'.join(map(json.dumps, records)), encoding='utf-8'
-                )
+            records = {
+                'paragraphs': [paragraph(i, d, other) for i, d in enumerate(documents(world))],
+                'queries': [query(world, question, other) for question in asked],
+            }
+            of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
+            for kind, lines in records.items():
+                text = '\n'.join(map(json.dumps, lines))
+                (place / f'{kind}{of_ten}.json').write_text(text, encoding='utf-8')
     return folder
 
 
@@ -39,29 +36,24 @@ def wikidata_id(key, other):
 
 
 def paragraph(number, document, other):
-    mentions = [
-        {
-            'wikidata_id': wikidata_id(m.entity, other),
-            'start': m.start,
-            'text': document.text[m.start : m.end],
-        }
-        for m in document.mentions
-    ]
-    about = wikidata_id(document.title_entity, other)
+    def mention(m):
+        text = document.text[m.start : m.end]
+        return {'wikidata_id': wikidata_id(m.entity, other), 'start': m.start, 'text': text}
+
+    about, mentions = (
+        wikidata_id(document.title_entity, other),
+        list(map(mention, document.mentions)),
+    )
     return {'id': number, 'wikidata_id': about, 'context': document.text, 'mentions': mentions}
 
 
 def query(world, question, other):
-    steps = question.type.split('_to_')
-    chain = [{'wikidata_id': step, 'text': [step]} for step in steps[1:]]
-    side = lambda entity: {
-        'wikidata_id': wikidata_id(world.keys[entity], other),
-        'aliases': {world.names[entity]: 1},
-    }
+    def side(entity):
+        of_text = {world.names[entity]: 1}
+        return {'wikidata_id': wikidata_id(world.keys[entity], other), 'aliases': of_text}
+
+    _, *steps = question.type.split('_to_')
+    chain = [{'wikidata_id': step, 'text': [step]} for step in steps]
     relation = chain if question.hops > 1 else chain[0]
-    return {
-        'id': question.id,
-        'subject': side(question.topic_entity),
-        'relation': relation,
-        'object': side(question.answers[0]),
-    }
+    ends = {'subject': side(question.topic_entity), 'object': side(question.answers[0])}
+    return {'id': question.id, 'relation': relation, **ends}

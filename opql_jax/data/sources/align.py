@@ -54,7 +54,7 @@ class AlignSettings:
 
 
 class AlignSource(Source):
-    """Draws topics, their questions, and mentions of each topic."""
+    """Draws topics, with their questions and mentions."""
 
     def __init__(self, prepared: Prepared, settings: AlignSettings, seed: int = 0):
         super().__init__(seed)

@@ -159,7 +159,7 @@ class PassageAlignSource(Source):
         of_topic = lambda topic: list(filter(is_answered, questions.of_topic(topic)))
         ids = [rng.permutation(of_topic(t))[: s.questions_per_topic] for t in [*drawn, *others]]
         ids = np.concatenate(ids)[: s.questions].astype(np.int64)
-        # Of a passage with too many pairs those that answer a question stay.
+        # Pairs that answer a question come first, and so stay where a passage has too many.
         rows = rows[np.isin(index.topic[rows], questions.arrays.topic[ids])]
         answers = np.isin(index.pair_of(rows), np.concatenate([questions.pairs[i] for i in ids]))
         rows = rows[np.argsort(~answers, kind='stable')]

@@ -1,4 +1,4 @@
-"""What all sources of batches share.
+"""The interface of all sources of batches, and their common code.
 
 `source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step,
 shard). A run that is resumed at step n therefore sees what an uninterrupted one would have seen,

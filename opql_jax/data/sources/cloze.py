@@ -105,7 +105,7 @@ class ClozeSource(PassageSource):
         return ClozeBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
 
     def _choose(self, numbers, texts, rng):
-        """Of each passage the hidden mention [n], topics [n, T] or -1, and topics cut [n]."""
+        """For each passage: the hidden mention [n], topics [n, T] or -1, and topics cut [n]."""
         target = rng.integers(texts.sizes[:, 1])
         hidden = lm_markup.ClozeTexts(texts, target, self._special)
         topics = first_at_random(*hidden.topics(), len(numbers), self._topics, rng)

@@ -27,7 +27,15 @@ class EntitySource(PassageSource):
         drawn, packer = self._fill(rng, self._choose)
         (mention,) = drawn.choice
         masked = markup.MaskedMentions(drawn.texts, mention, self._special)
-        return EntityBatch(batching.pack_masked(masked, drawn.rows, packer, self._special))
+
+        def bucket(length, n, members):
+            rows = drawn.rows[np.array(members, np.int64)]
+            tokens, position = masked.batch(rows, n, length)
+            tokens[len(rows) :, :2] = self._special.cls, self._special.sep
+            entity = batching.filled(masked.entity[rows], n, -1)
+            return batching.MaskedBucket(tokens, position, entity)
+
+        return EntityBatch(tuple(bucket(*each) for each in packer.buckets()))
 
     def _choose(self, numbers, texts, rng):
         mention = np.array([rng.integers(count) for count in texts.sizes[:, 1].tolist()], np.int64)

@@ -122,21 +122,24 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
     return wordings
 
 
-def reworded(question: Question, wording: Wording) -> Question:
-    """The question about its first topic in another wording."""
-    name = question.text[slice(*question.topic)]
-    before, after = wording
-    text, topics = before + name + after, ((len(before), len(before) + len(name)),)
-    return dataclasses.replace(question, text=text, topics=topics, entities=question.entities[:1])
-
-
 def in_other_wordings(
     questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
 ) -> list[Question]:
-    """Each question whose type has wordings, in one of them, drawn at random; their ids say so."""
+    """Each question whose type has wordings, in one of them, drawn at random; their ids say so.
+
+    They are about the first topic of the question only.
+    """
     rng, found = np.random.default_rng(seed), []
     for question in questions:
         if of_type := wordings.get(question.type):
-            other = reworded(question, of_type[int(rng.integers(len(of_type)))])
-            found.append(dataclasses.replace(other, id=f'{question.id} in other words'))
+            before, after = of_type[int(rng.integers(len(of_type)))]
+            name, start = question.text[slice(*question.topic)], len(before)
+            other = dataclasses.replace(
+                question,
+                id=f'{question.id} in other words',
+                text=before + name + after,
+                topics=((start, start + len(name)),),
+                entities=question.entities[:1],
+            )
+            found.append(other)
     return found

@@ -1,7 +1,5 @@
 """Batches for the reader: questions with passages, and where in these the answers stand."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 # Rows from which the distribution of lengths is estimated.
 _SAMPLE = 4096
-# A batch is closed when this many times its rows were offered: what is still free is left empty.
+# A batch is closed once this many times its rows were offered, even if some stay empty.
 _OFFERS = 1.5
 
 
@@ -97,12 +97,22 @@ class PairPacker:
         rows, pairs = rows[places], keys[places] >> 32
         _, pair, count = np.unique(pairs, return_inverse=True, return_counts=True)
         anchors &= count[pair] > 1
-        entities = self.index.topic[rows], self.index.target[rows]
         marked = self._mark(rows, markup.end_to_end(read), places)
-        chosen, context = np.arange(len(rows)), self._max_context
-        return batching.pack_pairs(
-            marked, chosen, entities, anchors, packer, self._special, context
-        )
+
+        def bucket(length, n, members):
+            members = np.array(members, np.int64)
+            tokens, r1, r2 = marked.batch(members, n, length)
+            tokens[len(members) :, :2] = self._special.cls, self._special.sep
+            column = lambda values, fill: batching.filled(values[members], n, fill)
+            topic, target = (
+                column(ends[rows], -1) for ends in (self.index.topic, self.index.target)
+            )
+            context = marked.context(members, n, self._max_context)
+            return batching.PairBucket(
+                tokens, r1, r2, topic, target, column(anchors, False), *context
+            )
+
+        return tuple(bucket(*each) for each in packer.buckets())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +129,7 @@ class RelationSettings:
         buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if
             (), each and all together a multiple of 8 rows.
         neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a
-            batch has: with many, what a passage is about tells no two rows of a batch apart and is
-            not learnt.
+            batch has; with many, a passage's subject tells no two rows apart and is not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
         min_count, max_pairs: which pairs are learnt from, see `select_pair_rows`; all by default,
             in the paper (§2.5) the 800,000 with the highest mutual information of those that 5

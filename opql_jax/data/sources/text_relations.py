@@ -22,14 +22,14 @@ from opql_jax.data.tokenizer import word_id
 from opql_jax.datasets import relation_corpora
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
-# Relations that hold both ways.
+# Symmetric relations.
 _SYMMETRIC = frozenset(
     'spouse|sibling|said to be the same as|shares border with|sister city'
     '|diplomatic relation'.split('|')
 )
-# What stands for the target in a cloze question.
+# Words that replace the target in a cloze question.
 _UNKNOWN = ('who', 'what', 'which', 'where', 'when')
-# A label with more sentences than this is not drawn more often.
+# Labels with more sentences are drawn no more often.
 _FREQUENT = 400
 _QUESTION_TOKENS = 32
 # The label of a row that is not used.
@@ -107,7 +107,7 @@ class TextRelationSource(Source):
         tokenised = {name: tokenise(of_relation[name]) for name in kept}
         self._relations = [relation for relation, found in tokenised.items() if len(found) > 1]
         self._sentences = [tokenised[relation] for relation in self._relations]
-        # As many as a run draws at most; a corpus states nothing of most pairs.
+        # A run draws no more than these; most pairs of a corpus are unrelated.
         some = np.random.default_rng(seed).permutation(len(unrelated))[: 1 << 14]
         self._unrelated = tokenise([unrelated[i] for i in some])
         asked = lambda relation: _questions(prepared.tokenizer, relation, self._special)

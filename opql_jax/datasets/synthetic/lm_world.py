@@ -75,9 +75,8 @@ class _Pages:
         self.required = {key: min(MIN_MENTIONS, count) for key, count in self.total.items()}
 
     def _count(self, entity: int, hidden: frozenset) -> collections.Counter:
-        return collections.Counter(
-            mention.entity for mention in pages.page(self.world, '', entity, hidden).mentions or ()
-        )
+        mentions = pages.page(self.world, '', entity, hidden).mentions or ()
+        return collections.Counter(mention.entity for mention in mentions)
 
     def hide(self, name: str, subject: int) -> bool:
         """Takes a fact group from all pages unless `hold_out_facts` skips it; returns if so."""
@@ -342,7 +341,4 @@ def write_lm_world(
 
 def _document_record(document: Document) -> dict:
     fields = {n: getattr(document, n) for n in ('id', 'title', 'text', 'title_entity')}
-    return {
-        **fields,
-        'mentions': [dataclasses.asdict(mention) for mention in document.mentions or ()],
-    }
+    return {**fields, 'mentions': list(map(dataclasses.asdict, document.mentions or ()))}

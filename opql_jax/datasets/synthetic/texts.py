@@ -10,25 +10,17 @@ KINDS = PAGE_KINDS + ('country', 'university')
 
 @dataclasses.dataclass(frozen=True)
 class Relation:
-    """A relation of the world, between two kinds of entity.
-
-    Attributes:
-        source, target: what a question type calls the two sides (`film`, `director`).
-        sentences: templates of sentences that state a fact of the relation.
-        both: share of the facts stated on the pages of both sides.
-        object_only: share of the facts stated on the object's page alone.
-        symmetric: whether the fact also holds with subject and object exchanged.
-    """
+    """A relation of the world, between two kinds of entity."""
 
     name: str
     subject: str
     object: str
-    source: str
-    target: str
-    sentences: list[str]
-    both: float = 0.3
-    object_only: float = 0.1
-    symmetric: bool = False
+    source: str  # what a question type calls the subject, such as `film`
+    target: str  # and the object, such as `director`
+    sentences: list[str]  # templates of sentences that state a fact of the relation
+    both: float = 0.3  # share of the facts stated on the pages of both sides
+    object_only: float = 0.1  # share of the facts stated on the object's page alone
+    symmetric: bool = False  # whether facts also hold with subject and object exchanged
 
 
 NAMES, PAGES, QUESTIONS = (

@@ -61,23 +61,17 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """Entities and facts of a seed.
-
-    Attributes:
-        names, keys: name and opaque key of every entity; an entity's id is its row.
-        ranges: the ids of each kind of entity.
-        split: `[n]` int8 per entity: the index in SPLITS of the questions it may be the topic of.
-        facts: by relation name.
-        page_order: the entities that have a page, in an order that mixes the kinds.
-    """
+    """Entities and facts of a seed; an entity's id is its row."""
 
     seed: int
     names: list[str]
-    keys: list[str]
-    ranges: dict[str, range]
-    split: np.ndarray
-    facts: dict[str, Facts]
-    page_order: list[int]
+    keys: list[str]  # opaque
+    ranges: dict[str, range]  # the ids of each kind of entity
+    split: (
+        np.ndarray
+    )  # [n] int8, the index in SPLITS of the questions an entity may be the topic of
+    facts: dict[str, Facts]  # by relation name
+    page_order: list[int]  # the entities that have a page, kinds mixed
 
     def kind(self, entity: int) -> str:
         """The kind of an entity."""
@@ -118,9 +112,7 @@ class World:
         """Entities at the end of `chain`, ascending; as in MetaQA it never returns to its topic."""
         frontier = {topic}
         for step in chain:
-            frontier = {
-                neighbour for entity in frontier for neighbour in self.neighbours(entity, step)
-            } - {topic}
+            frontier = {n for entity in frontier for n in self.neighbours(entity, step)} - {topic}
         return sorted(frontier)
 
 
@@ -178,9 +170,8 @@ def _make_name(kind: str, index: int, rng: random.Random) -> str:
             return f'{rng.choice(NAMES["cjk_family"])} {_syllables("cjk_given", rng)}'
     noun, other = rng.sample(NAMES['nouns'], 2)
     pattern = rng.choice(NAMES['patterns'][kind])
-    return pattern.format(
-        w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']), n=noun, m=other
-    )
+    words = dict(w=_word(rng), v=_word(rng), a=rng.choice(NAMES['adjectives']))
+    return pattern.format(n=noun, m=other, **words)
 
 
 def _word(rng: random.Random) -> str:

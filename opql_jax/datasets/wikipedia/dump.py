@@ -47,7 +47,7 @@ _PART = re.compile(r'\.xml(?:-p\d+p\d+)?(\.bz2|\.gz)?$')
 BATCH_PAGES = 1024
 # Bytes of a dump that have its outermost element.
 _BEGINNING = 4096
-# Bytes that are parsed at a time, at least.
+# Minimum number of bytes parsed at a time.
 _CHUNK = 16 << 10
 # Bytes of XML to the end of a page or revision, and characters of a page (MediaWiki saves 2 MiB).
 MAX_PAGE, MAX_TEXT = 64 << 20, 10_000_000
@@ -144,7 +144,7 @@ def _pages(source, expansion: Expansion) -> Iterator[tuple[Site, Page]]:
     revision: Any = None
     site, since, chunk = Site(), 0, b'more'
     while chunk:
-        # One piece of XML, such as an attribute's value, is parsed again with each chunk.
+        # A piece of XML, such as an attribute's value, is parsed anew with each chunk.
         if chunk := source.read(max(_CHUNK, since // 4)):
             expansion.add(len(chunk))
             since += len(chunk)

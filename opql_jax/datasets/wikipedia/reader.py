@@ -134,7 +134,7 @@ class _Articles:
         return reasons
 
     def choose_entities(self, min_links: int, max_entities: int) -> list[str]:
-        """The most linked titles, in that order; documents mention no others from now on."""
+        """Makes the most linked titles the entities; returns them, most links first."""
         counts = dict.fromkeys(self.titles, 0)
         for file, first, batch in self._batches('links'):
             if self._repeated:

@@ -1,10 +1,8 @@
-"""What MediaWiki templates show in a sentence: dates, measures, and text that they mark.
+"""The text that MediaWiki templates show in a sentence: dates, measures, and marked text.
 
 Names and parameters are those of the English Wikipedia. All other templates, such as boxes, notes
 and navigation, show nothing.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
@@ -75,7 +73,7 @@ def makes_text(name: str) -> bool:
 
 
 def shown(name: str, parameters: Sequence[str], named: Mapping[str, str]) -> str | None:
-    """What a template, by its lower-case name, shows as plain text; None if it is not known."""
+    """The plain text that a template shows, by its lower-case name; None if it is unknown."""
     first = parameters[0] if parameters else ''
     if name in _MARKS:
         return _MARKS[name]

@@ -26,15 +26,11 @@ class Link(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """The settings of a wiki that concern titles, from the head of its dump.
+    """The settings of a wiki that concern titles, from the head of its dump."""
 
-    Attributes:
-        namespaces: number of each namespace by its name in lower case, beside the English names.
-        first_letter: titles of articles begin with a capital, and a link may write it small.
-    """
-
+    # The number of each namespace by its lower-case name, besides the English names.
     namespaces: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    first_letter: bool = True
+    first_letter: bool = True  # whether titles begin with a capital that links may write small
 
     def link(self, written: str) -> Link:
         """The page that `[[written]]` leads to; HTML entities must have been replaced."""

@@ -69,18 +69,13 @@ _GAPS = [
 
 
 class Wikitext(NamedTuple):
-    """A page in plain text.
+    """A page in plain text."""
 
-    Attributes:
-        text: its paragraphs and list items, a line each.
-        links: `(start, end, title)` of every link to a page that may be an article; code points of
-            `text`, ascending, disjoint.
-        templates: names of the templates of the page itself, in lower case; the magic word
-            `__DISAMBIG__` counts as one.
-    """
-
-    text: str
+    text: str  # its paragraphs and list items, a line each
+    # `(start, end, title)` of every link to a page that may be an article, by start, disjoint; code
+    # points of `text`.
     links: list[tuple[int, int, str]]
+    # Lower-case names of the templates of the page itself, with `__DISAMBIG__` as one.
     templates: set[str]
 
 
@@ -220,7 +215,7 @@ class Converter:
         return named, other
 
     def _plain(self, part: list) -> str:
-        """What is written of a part, as plain text."""
+        """The plain text of a part."""
         out, targets, self._out, self._targets = self._out, self._targets, [], []
         self._write(part)
         written, self._out, self._targets = ''.join(self._out), out, targets
@@ -299,14 +294,13 @@ class Converter:
 class LimitedConverter:
     """Converts pages within limits; a context manager.
 
-    Open marks make the tokenizer take quadratic time, and no signal reaches it, so long pages are
-    converted in a process of its own.
+    Unclosed markup makes the tokenizer take quadratic time, and no signal reaches it, so long pages
+    are converted in another process.
     """
 
     def __init__(self):
         """Raises InputError where mwparserfromhell is not installed."""
-        self._converters = _Converters()
-        self._converters(Site())
+        Converter(Site())
         self._process = LimitedProcess(_MEMORY)
 
     def __enter__(self) -> LimitedConverter:
@@ -318,29 +312,14 @@ class LimitedConverter:
     def convert(self, site: Site, source: str) -> Wikitext:
         """The plain text of a page; InputError if the parser fails or exceeds a limit."""
         if len(source) <= _SHORT:
-            return self._converters(site).convert(source)
+            return _convert((site, source))
         seconds = _SECONDS + _SECONDS_PER_CHARACTER * len(source)
         return self._process.call(_convert, (site, source), seconds)
 
 
-class _Converters:
-    """The converter of a site, kept until another one is asked for."""
-
-    def __init__(self):
-        self._site, self._converter = None, None
-
-    def __call__(self, site: Site) -> Converter:
-        if self._converter is None or site != self._site:
-            self._site, self._converter = site, Converter(site)
-        return self._converter
-
-
-_converters = _Converters()  # in the process of a LimitedConverter
-
-
 def _convert(page: tuple[Site, str]) -> Wikitext:
     site, source = page
-    return _converters(site).convert(source)
+    return Converter(site).convert(source)
 
 
 def _literal(text: str) -> str:

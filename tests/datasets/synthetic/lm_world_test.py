@@ -55,13 +55,9 @@ def corpora(written, world):
 
 @pytest.fixture(scope='module')
 def stated(corpora):
-    """Of each corpus all facts that can be read from its text, as (relation, subject key, object
-    key).
-    """
-    return {
-        name: {canonical(fact) for d in documents for fact in read_facts(d)}
-        for name, documents in corpora.items()
-    }
+    """Of each corpus all facts that its text states: (relation, subject key, object key)."""
+    facts_of = lambda documents: {canonical(fact) for d in documents for fact in read_facts(d)}
+    return {name: facts_of(documents) for name, documents in corpora.items()}
 
 
 @pytest.fixture(scope='module')
@@ -175,21 +171,18 @@ def answers_of(row, facts):
 def constraints_of(row, facts):
     """What each of two topics alone leads to."""
     sources, target = row['type'].split('_to_')
-    (steps,) = [
-        steps
-        for steps in CONJUNCTIONS
-        if [question_type((step,)).split('_to_')[0] for step in steps] == sources.split('_and_')
-        and question_type((steps[0],)).endswith(f'_{target}')
-    ]
+    ends = lambda step: question_type((step,)).split('_to_')
+    wanted = sources.split('_and_'), target
+    kinds = lambda steps: ([ends(step)[0] for step in steps], ends(steps[0])[1])
+    (steps,) = [steps for steps in CONJUNCTIONS if kinds(steps) == wanted]
     # A wording may name the topics in either order; only one order fits the kinds or, of two
     # people, the roles.
-    orders = [row['entities'], row['entities'][::-1]]
-    found = [[walk(facts, t, [step]) for t, step in zip(topics, steps)] for topics in orders]
     bare = lambda wording: wording.replace('{x}', '').replace('{y}', '')
     wordings = {bare(wording): wording for wording in CONJUNCTIONS[steps]}
     (a, b), (c, d) = row['topics']
     wording = wordings[row['question'][:a] + row['question'][b:c] + row['question'][d:]]
-    return found[wording.index('{x}') > wording.index('{y}')]
+    topics = row['entities'][:: 1 if wording.index('{x}') < wording.index('{y}') else -1]
+    return [walk(facts, topic, [step]) for topic, step in zip(topics, steps)]
 
 
 def test_training_and_dev_questions_have_the_same_answers_with_and_without_held_out_facts(
@@ -249,19 +242,12 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
         'import sys; from opql_jax.datasets.synthetic.lm_world import write_lm_world as write; '
         'write(sys.argv[1], seed=int(sys.argv[2]), num_documents=150, num_train=200, num_eval=50)'
     )
+    path = os.pathsep.join(sys.path)
     for name, hash_seed, seed in (('a', '1', '5'), ('b', '2', '5'), ('c', '1', '6')):
-        environment = {
-            **os.environ,
-            'PYTHONHASHSEED': hash_seed,
-            'PYTHONPATH': os.pathsep.join(sys.path),
-        }
-        done = subprocess.run(
-            [sys.executable, '-c', code, str(tmp_path / name), seed],
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
-        assert not done.stdout + done.stderr
+        environment = {**os.environ, 'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': path}
+        command = [sys.executable, '-c', code, str(tmp_path / name), seed]
+        said = subprocess.check_output(command, env=environment, stderr=subprocess.STDOUT)
+        assert not said
     a, b, c = (digest(tmp_path / name) for name in 'abc')
     assert a == b and len(a) == len(CORPORA) + len(lm_world.QUESTION_FILES) + 2
     assert not set(a.values()) & set(c.values())
@@ -270,20 +256,19 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
 def test_linked_questions_are_the_training_questions_of_one_hop_about_one_topic(written):
     vocab = read_entities(written / 'entities.jsonl')
     linked = read_questions(written / 'linked/train.jsonl', vocab)
-    asked = [
-        q
-        for q in read_questions(written / 'questions/train.jsonl', vocab)
-        if q.hops == len(q.topics) == 1
-    ]
-    assert asked and linked == asked
+    train = read_questions(written / 'questions/train.jsonl', vocab)
+    assert linked and linked == [q for q in train if q.hops == len(q.topics) == 1]
 
 
-def test_a_share_outside_0_and_1_and_a_world_too_small_for_a_file_are_errors(tmp_path):
-    for size, share, error in (
+@pytest.mark.parametrize(
+    'size, share, error',
+    [
         (50, 0, 'between 0 and 1, got 0'),
         (50, 1, 'between 0 and 1, got 1'),
-        (20, 0.01, '20 are too few'),
-    ):
-        with pytest.raises(ValueError, match=error):
-            lm_world.write_lm_world(tmp_path / 'small', num_documents=size, held_out=share)
+        (20, 0.01, '20 are too'),
+    ],
+)
+def test_a_bad_share_and_a_world_too_small_for_a_file_are_errors(tmp_path, size, share, error):
+    with pytest.raises(ValueError, match=error):
+        lm_world.write_lm_world(tmp_path / 'small', num_documents=size, held_out=share)
     assert not (tmp_path / 'small').exists()

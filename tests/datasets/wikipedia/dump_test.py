@@ -59,20 +59,13 @@ def test_articles_are_documents_about_their_title(reader, tmp_path):
 
 
 def test_redirects_are_followed_through_chains_and_not_around_circles(reader, tmp_path):
-    targets = ['one', 'two', 'three', 'ring', 'loop', 'self', 'nowhere', 'abroad']
-    dump(
-        tmp_path / 'a.xml',
-        page(1, 'End', 'x'),
-        page(2, 'A', ' '.join(f'[[{target}]]' for target in targets)),
-        page(3, 'One', '#REDIRECT [[End]]', redirect='End'),
-        page(4, 'Two', '#REDIRECT [[One#Part]]', redirect='One#Part'),
-        page(5, 'Three', '#REDIRECT [[Two]]', redirect='Two'),
-        page(6, 'Ring', '#REDIRECT [[Loop]]', redirect='Loop'),
-        page(7, 'Loop', '#REDIRECT [[Ring]]', redirect='Ring'),
-        page(8, 'Self', '#REDIRECT [[Self]]', redirect='Self'),
-        page(9, 'Nowhere', '#REDIRECT [[Gone]]', redirect='Gone'),
-        page(10, 'Abroad', '#REDIRECT [[User:A]]', redirect='User:A'),
-    )
+    redirects = {
+        'One': 'End', 'Two': 'One#Part', 'Three': 'Two', 'Ring': 'Loop', 'Loop': 'Ring',
+        'Self': 'Self', 'Nowhere': 'Gone', 'Abroad': 'User:A',
+    }  # fmt: skip
+    pages = [page(i, title, redirect=to) for i, (title, to) in enumerate(redirects.items(), 3)]
+    links = ' '.join(f'[[{title.lower()}]]' for title in redirects)
+    dump(tmp_path / 'a.xml', page(1, 'End', 'x'), page(2, 'A', links), *pages)
     vocab, documents, _ = read(reader(), tmp_path)
     assert mentions_of(documents['A']) == [('one', 'End'), ('two', 'End'), ('three', 'End')]
     assert vocab.keys == ['End', 'A'] and set(documents) == {'End', 'A'}

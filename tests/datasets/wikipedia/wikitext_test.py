@@ -130,9 +130,8 @@ def test_what_templates_hold_is_shown(source):
 
 def test_links_in_templates_are_links_and_inner_templates_are_not_of_the_page():
     page = Converter(Site()).convert('in {{nowrap|[[Old Town|the town]] {{lang|de|See}}}}')
-    assert [(page.text[start:end], title) for start, end, title in page.links] == [
-        ('the town', 'Old Town')
-    ]
+    [(start, end, title)] = page.links
+    assert (page.text[start:end], title) == ('the town', 'Old Town')
     assert page.templates == {'nowrap'}
 
 
@@ -175,15 +174,11 @@ TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(
 def linked_texts(draw):
     """A document of words, of which some are mentions, and the names of what they mention."""
     names = draw(st.lists(TITLES, min_size=1, max_size=4, unique=True))
-    text, mentions = '', []
+    numbers, text, mentions = st.integers(0, len(names) - 1), '', []
     for word in draw(st.lists(WORDS, min_size=1, max_size=12)):
         text += draw(st.sampled_from([' ', '\n', ''])) if text else ''
         if draw(st.booleans()):
-            mentions.append(
-                Mention(
-                    len(text), len(text) + len(word), f'Q{draw(st.integers(0, len(names) - 1))}'
-                )
-            )
+            mentions.append(Mention(len(text), len(text) + len(word), f'Q{draw(numbers)}'))
         text += word
     hypothesis.assume('  ' not in text)
     return Document('d', 'T', text, tuple(mentions)), names
