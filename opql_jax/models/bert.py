@@ -14,11 +14,11 @@ read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to paramet
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 import safetensors
-from flax import traverse_util
 from tokenizers import Tokenizer
 
 from opql_jax.core import files
@@ -31,7 +31,7 @@ from opql_jax.data.tokenizer import (
     tokenizer_file,
     word_id,
 )
-from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.encoder import RelationEncoder, shape_differences
 from opql_jax.models.modern_bert import ModernEncoder
 
 # What RelationEncoder computes; a checkpoint whose config differs would load and give wrong
@@ -204,8 +204,6 @@ _MODERN_SUPPORTED = {
 
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
-# Tensors that an error names.
-_NAMED = 5
 
 # Words whose embeddings the markers start from in a BERT without markers.
 MARKER_WORDS = {'[ENT]': 'entity', '[R1]': 'x', '[R2]': 'y'}
@@ -297,25 +295,14 @@ def merge_pretrained(params, loaded):
     Raises:
         InputError: the two trees differ in a tensor or a shape; lists the first.
     """
-    fresh = traverse_util.flatten_dict(params, sep='/')
-    new = traverse_util.flatten_dict(loaded, sep='/')
-    replaced = {name for name in fresh if name.split('/')[0] not in _FRESH}
-    shape = lambda tree, name: str(list(tree[name].shape)) if name in tree else 'none'
-    differences = [
-        f'{name}: encoder {shape(fresh, name)}, checkpoint {shape(new, name)}'
-        for name in sorted(replaced | new.keys())
-        if shape(fresh, name) != shape(new, name)
-    ]
-    if differences:
-        more = f'; and {len(differences) - _NAMED} more' if len(differences) > _NAMED else ''
+    fresh = {name: value for name, value in params.items() if name not in _FRESH}
+    if differences := shape_differences(fresh, loaded):
         raise InputError(
             'the BERT checkpoint does not fit the encoder: use the gin file of its size '
-            f'(gin/models), and prepare with its tokenizer. {"; ".join(differences[:_NAMED])}{more}'
+            f'(gin/models), and prepare with its tokenizer. {differences}'
         )
-    merged = {**fresh, **new, 'w_r/kernel': orthogonal(fresh['w_r/kernel'])}
-    return traverse_util.unflatten_dict(
-        {name: jnp.asarray(value) for name, value in merged.items()}, sep='/'
-    )
+    w_r = {'kernel': orthogonal(params['w_r']['kernel'])}
+    return jax.tree.map(jnp.asarray, {**params, **loaded, 'w_r': w_r})
 
 
 def orthogonal(fresh):

@@ -18,6 +18,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import traverse_util
 
 from opql_jax.core.errors import InputError
 
@@ -455,6 +456,21 @@ def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> Non
                 f'{start} has {name}={other:g}, and the encoder that is trained {value:g}: set '
                 f'{given.__name__}.{name}'
             )
+
+
+def shape_differences(expected, found) -> str:
+    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
+    shapes = lambda tree: {
+        name: tuple(leaf.shape) for name, leaf in traverse_util.flatten_dict(tree, sep='/').items()
+    }
+    expected, found = shapes(expected), shapes(found)
+    missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
+    other = {name for name in expected.keys() & found.keys() if expected[name] != found[name]}
+    problems = [f'{name}: missing, the model has {expected[name]}' for name in sorted(missing)]
+    problems += [f'{name}: unknown to the model' for name in sorted(unknown)]
+    problems += [f'{name}: {found[name]}, the model has {expected[name]}' for name in sorted(other)]
+    more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
+    return '; '.join(problems[:5]) + more
 
 
 def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:

@@ -34,7 +34,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
-from opql_jax.models.encoder import RelationEncoder, check_computes
+from opql_jax.models.encoder import RelationEncoder, check_computes, shape_differences
 from opql_jax.models.mention_kinds import MentionKinds
 
 WEIGHTS = 'model.safetensors'
@@ -189,13 +189,10 @@ def parameters_to_train(
             f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}'
         )
     check_computes(encoder, type(other), vars(other), path)
-    shapes = lambda tree: {
-        name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()
-    }
     merged = {**params, 'w_e': fresh['w_e']}
     if not with_w_r:
         merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
-    if shapes(merged) != shapes(fresh):
+    if shape_differences(fresh, merged):
         fields = ', '.join(
             f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__
         )

@@ -128,6 +128,16 @@ def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, values)
 
 
+def _over_rows(shard, layout: Layout, inputs, outputs):
+    """`jax.shard_map` of a scan of each device's rows.
+
+    The check does not see through the scan that what was summed over devices is the same on each.
+    """
+    return jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
+    )
+
+
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, whether it is best), each [M], the same on all devices."""
     label = labels[:, None]
@@ -179,10 +189,7 @@ def _cross_entropy(vectors, labels, table, layout, chunk):
 def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
-    # The check does not see through the scan that what was summed over devices is the same on each.
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, split, ROWS), out_specs=split, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, ROWS), split)
     lse, score, correct = run(vectors, labels, table)
     return (jnp.where(labels >= 0, lse - score, 0.0), correct), (vectors, labels, table, lse)
 
@@ -192,10 +199,7 @@ def _cross_entropy_backward(layout, chunk, residuals, cotangents):
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk, split=split)
-    inputs, outputs = (split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, split, split, ROWS), (split, ROWS))
     to_vectors, to_table = run(vectors, labels, lse, weights, table)
     return to_vectors, None, to_table
 
@@ -323,10 +327,7 @@ def _attend(vectors, table, layout, chunk):
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
-    )
-    found, lse, best = run(vectors, table)
+    found, lse, best = _over_rows(shard, layout, (split, ROWS), split)(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
 
@@ -335,10 +336,7 @@ def _attend_backward(layout, chunk, residuals, changes):
     change, change_of_lse, _ = changes
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk, split=split)
-    inputs, outputs = (split, split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, split, split, split, ROWS), (split, ROWS))
     return run(vectors, lse, found, change, change_of_lse, table)
 
 
@@ -406,7 +404,5 @@ def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, ROWS), split)
     return run(lax.stop_gradient(vectors).astype(jnp.float32), lax.stop_gradient(table))

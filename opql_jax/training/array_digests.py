@@ -21,6 +21,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import future
 
 from opql_jax.core import distributed
+from opql_jax.core.hashing import leaf_name
 
 
 class Part(NamedTuple):
@@ -63,7 +64,7 @@ def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
                 # A copy: what the array lies in belongs to the next step of training.
                 copy = np.array(np.asarray(data)[kept], copy=True, order='C')
                 if copy.size or not math.prod(whole):
-                    parts.append(Part(item, _name(path), whole, start, copy))
+                    parts.append(Part(item, leaf_name(path), whole, start, copy))
     return parts
 
 
@@ -75,10 +76,6 @@ def _held(leaf):
     for shard in shards:
         shard.data.copy_to_host_async()
     return [(tuple(part.start or 0 for part in shard.index), shard.data) for shard in shards]
-
-
-def _name(path) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
 def _sha256(array: np.ndarray) -> str:
@@ -111,7 +108,9 @@ def identity(arrays: Mapping[str, ArrayDigest]) -> str:
 
 def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
     """The shapes of saved arrays, without the padding that is in those of `tree`."""
-    whole = lambda path, leaf: arrays[_name(path)].shape if _name(path) in arrays else leaf.shape
+    whole = lambda path, leaf: (
+        arrays[leaf_name(path)].shape if leaf_name(path) in arrays else leaf.shape
+    )
     return jax.tree.map_with_path(
         lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree
     )
@@ -120,7 +119,7 @@ def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
 def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
     """The name of the first array that `tree` lacks, or has of another type or shape; or ''."""
     expected = {
-        _name(path): f'{leaf.dtype} {list(leaf.shape)}'
+        leaf_name(path): f'{leaf.dtype} {list(leaf.shape)}'
         for path, leaf in jax.tree.leaves_with_path(tree)
     }
     found = {name: f'{known.dtype} {list(known.shape)}' for name, known in arrays.items()}
@@ -135,7 +134,7 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
     """Restored arrays, which have the padding that they were written with, without it."""
 
     def cut(path, leaf):
-        known = arrays.get(_name(path))
+        known = arrays.get(leaf_name(path))
         if known is None or leaf.shape == known.shape:
             return leaf
         return leaf[tuple(map(slice, known.shape))]
@@ -145,7 +144,7 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
 
 def differs(tree, arrays: Mapping[str, ArrayDigest]) -> bool:
     """Whether arrays in the memory of this process are not those of the digests."""
-    leaves = {_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
+    leaves = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
     if leaves.keys() != arrays.keys():
         return True
     if any(

@@ -21,6 +21,7 @@ from flax import traverse_util
 from opql_jax.core import distributed, files
 from opql_jax.core.arrays import most_bytes
 from opql_jax.core.errors import InputError
+from opql_jax.models.encoder import shape_differences
 from opql_jax.training import array_digests
 
 # Where steps are moved that are about to be removed, lest a run that is killed leaves half of one.
@@ -358,22 +359,3 @@ def check_shapes(expected, found, where: str) -> None:
             f'{where} does not fit the model: {differences}. Use the gin files it was trained '
             'with, or another workdir.'
         )
-
-
-def shape_differences(expected, found) -> str:
-    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
-    flat = lambda tree: traverse_util.flatten_dict(tree).items()
-    shapes = lambda tree: {'/'.join(name): tuple(leaf.shape) for name, leaf in flat(tree)}
-    expected, found = shapes(expected), shapes(found)
-    problems = [
-        f'{name}: missing, the model has {expected[name]}'
-        for name in sorted(expected.keys() - found.keys())
-    ]
-    problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - expected.keys())]
-    problems += [
-        f'{name}: {found[name]}, the model has {expected[name]}'
-        for name in sorted(expected.keys() & found.keys())
-        if expected[name] != found[name]
-    ]
-    more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
-    return '; '.join(problems[:5]) + more

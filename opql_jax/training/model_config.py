@@ -19,9 +19,14 @@ from opql_jax.core.manifest import (
 )
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder, check_computes, init_params
+from opql_jax.models.encoder import (
+    RelationEncoder,
+    check_computes,
+    init_params,
+    shape_differences,
+)
 from opql_jax.models.modern_bert import ModernEncoder
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
 # Parameters that an objective adds to those of the encoder and the entities.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import optax
 
-from opql_jax.training import state as state_lib
+from opql_jax.core.hashing import leaf_name
 from opql_jax.training.progress import TrainingError
 
 
@@ -27,7 +27,7 @@ def adamw(
     if moment_dtype not in ('float32', 'bfloat16'):
         raise TrainingError(f"moment_dtype={moment_dtype!r}: give 'float32' or 'bfloat16'")
     matrices = ('kernel', 'embedding', 'w_q', 'w_k', 'w_t')
-    decay = lambda path, _: state_lib.param_name(path).endswith(matrices)
+    decay = lambda path, _: leaf_name(path).endswith(matrices)
     decays = lambda params: jax.tree.map_with_path(decay, params)
     return optax.adamw(
         learning_rate, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import leaf_name
 from opql_jax.data import batching
 from opql_jax.data.prepared import Prepared
 from opql_jax.models import bert, released
@@ -170,11 +171,6 @@ def init_state(params, trainable, optimizer) -> TrainState:
     return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(trained))
 
 
-def param_name(path) -> str:
-    """'encoder/w_r/kernel' for the path of a leaf of parameters."""
-    return jax.tree_util.keystr(path, simple=True, separator='/')
-
-
 def split_params(params, trainable: Callable[[str], bool]):
     """Splits a nested dict into flat dicts `(trained, frozen)` keyed by 'a/b/c', by name."""
     flat = traverse_util.flatten_dict(params, sep='/')
@@ -235,7 +231,7 @@ def sharding_spec(
     """How a leaf of parameters or optimizer state is split over devices: whole if it is frozen."""
     if _has_entity_rows(path, shape, layout):
         return mesh_lib.ROWS if trainable('entity_table') else PartitionSpec()
-    name = param_name(path)
+    name = leaf_name(path)
     name = name[max(name.find('encoder/'), 0) :]  # that of the parameter whose moment it is
     return fsdp.spec(name, shape, layout.mesh) if trainable(name) else PartitionSpec()
 

@@ -5,7 +5,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -161,28 +160,11 @@ def train(
     """
     # ---------------- Setup ----------------
     started = time.monotonic()
-    check_start(config, objective)
     optimizer = optimizer_of(config)
-    folder = KBFolder(config.kb)
-    prepared = Prepared(folder.part(config.text))
-    init_from = str(folder.part(config.init_from)) if config.init_from else None
-    memory = objective.memory_dir or None
-    objective = objective.located(folder)
-    encoder = make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(config.data_devices, config.model_devices, config.slices)
+    run = Run(objective, encoder, config, mesh)
+    task, prepared, encoder = run.task, run.prepared, run.encoder
     layout = Layout(mesh, len(prepared.vocab))
-    task = objective.build(prepared, sparing_memory(encoder, config), mesh, config.seed)
-    encoding = pair_encoding(objective, init_from, config.bert_folder)
-    origin = lineage_lib.read_meta(init_from)
-    bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
-
-    def starting_params():
-        start = start_of(config, encoding) | {'seed': config.seed}
-        start['expected_hash'] = origin['params_hash'] if origin else bert_hash
-        params = task.init(state_lib.starting_params(encoder, prepared, init_from, **start))
-        task.check_init(params, origin['lineage'] if origin else {})
-        return params
-
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
     trained, _ = state_lib.split_params(shapes.params, task.trainable)
@@ -191,23 +173,21 @@ def train(
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
     if dry_run:
-        params = starting_params() if init_from or config.bert_folder else jax.eval_shape(fresh)
+        starts = run.init_from or config.bert_folder
+        params = run.starting_params(config.seed) if starts else jax.eval_shape(fresh)
         print_shapes(params, task)
         print_checkpoints(shapes, config)
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    answers = objective.answers_questions
+    folder, answers = KBFolder(config.kb), objective.answers_questions
     if answers:
-        # Whatever is wrong with the manifest is told now, and not after the training.
-        folder.stated()
+        folder.stated()  # says what is wrong with the manifest now, and not after the training
     with distributed.writer(config.workdir):
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(
-            task, prepared, config.seed, origin, bert_hash, config.fresh_w_r
-        )
+        lineage = run.lineage()
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -225,13 +205,13 @@ def train(
             state = place(TrainState(np.int32(start), params, opt_state))
             _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
         else:
-            params = starting_params()
+            params = run.starting_params(config.seed)
             if task.fit:
                 params = task.fit(params)
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                model_config.write(config.workdir, encoder, prepared, encoding)
+                model_config.write(config.workdir, encoder, prepared, run.pair_encoding)
 
         # ---------------- The loop ----------------
         def save(done):
@@ -298,9 +278,8 @@ def train(
                         'saved, and the same command goes on from it'
                     )
     if answers and distributed.is_primary():
-        folder.write(
-            text=config.text, model=config.model, memory=memory, again=start == config.num_steps
-        )
+        parts = {'text': config.text, 'model': config.model, 'memory': objective.memory_dir or None}
+        folder.write(**parts, again=start == config.num_steps)
     return last
 
 
@@ -340,17 +319,54 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
 
 
-def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
-    """What a run's encoder starts from, as arguments of `state.starting_params`.
+class Run:
+    """What a `TrainConfig` names, opened, for the loop here and for that of t5x."""
 
-    `encoding` as `pair_encoding` tells it.
-    """
-    return {
-        'bert_folder': config.bert_folder,
-        'orthogonal_w_r': config.orthogonal_w_r,
-        'fresh_w_r': config.fresh_w_r,
-        'span_pair': encoding == 'span_pair',
-    }
+    def __init__(
+        self,
+        objective: Objective,
+        encoder: Callable[..., RelationEncoder],
+        config: TrainConfig,
+        mesh: Mesh,
+    ):
+        """Opens the text, the objective, and what training starts from; raises as `train` does."""
+        check_start(config, objective)
+        self.config, folder = config, KBFolder(config.kb)
+        self.prepared = Prepared(folder.part(config.text))
+        self.init_from = str(folder.part(config.init_from)) if config.init_from else None
+        self.objective = objective.located(folder)
+        self.encoder = make_encoder(encoder, self.prepared)
+        trained = sparing_memory(self.encoder, config)
+        self.task = self.objective.build(self.prepared, trained, mesh, config.seed)
+        self.pair_encoding = pair_encoding(objective, self.init_from, config.bert_folder)
+        self.origin = lineage_lib.read_meta(self.init_from)
+        bert = config.bert_folder
+        self.bert_hash = state_lib.weights_hash(bert) if bert else None
+
+    def starting_params(self, seed: int | jax.Array):
+        """The parameters before the first step, those that are fresh by a seed or key."""
+        config, origin = self.config, self.origin
+        params = state_lib.starting_params(
+            self.encoder,
+            self.prepared,
+            self.init_from,
+            config.bert_folder,
+            seed,
+            orthogonal_w_r=config.orthogonal_w_r,
+            span_pair=self.pair_encoding == 'span_pair',
+            fresh_w_r=config.fresh_w_r,
+            expected_hash=origin['params_hash'] if origin else self.bert_hash,
+        )
+        params = self.task.init(params)
+        self.task.check_init(params, origin['lineage'] if origin else {})
+        return params
+
+    def lineage(self) -> dict:
+        """See `lineage.describe_run`."""
+        config = self.config
+        return lineage_lib.describe_run(
+            self.task, self.prepared, config.seed, self.origin, self.bert_hash, config.fresh_w_r
+        )
 
 
 def make_train_step(
@@ -392,9 +408,7 @@ def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     return make_optimizer(*rates, config.clip_norm, config.optimizer, config.schedule)
 
 
-def pair_encoding(
-    objective: Objective, init_from: str | None, bert_folder: str | None = None
-) -> str:
+def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str | None) -> str:
     """How memories will encode pairs with the model; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding

@@ -160,9 +160,11 @@ class LanguageModelObjective(Objective):
                 raise CheckpointError(
                     f'the language model that training starts from has {settings}: give the same'
                 )
+        if memory is None:
+            return
         # Training a language model changes the encoder, but not what the memory was built with.
         known = {params_hash(params['encoder']), lineage.get('memory_encoder')}
-        if memory is not None and memory.manifest.hashes['encoder'] not in known:
+        if memory.manifest.hashes['encoder'] not in known:
             raise CheckpointError(
                 f'{self.memory_dir} was not built by the encoder that training '
                 'starts from, nor by the one its language model began with: '
