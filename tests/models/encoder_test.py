@@ -167,6 +167,15 @@ def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(p
     np.testing.assert_allclose(still, relation(params, tokens, r1, r2), atol=1e-5)
 
 
+def test_each_part_of_a_batch_has_dropout_of_its_own(params):
+    encoder = ENCODER.clone(dropout_rate=0.5, accumulate_steps=2)
+    tokens = np.repeat(random_rows(5, 1, 8)[0], 6, axis=0)
+    states = encoder.apply(
+        params, tokens, False, method='hidden', rngs={'dropout': jax.random.key(0)}
+    )
+    assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(tokens)
+
+
 def test_a_row_longer_than_the_positions_is_refused():
     tokens, r1, r2 = random_rows(7, 1, MAX_LENGTH + 1)
     with pytest.raises(ValueError, match='25 tokens.*max_length=24'):

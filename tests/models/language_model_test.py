@@ -121,17 +121,10 @@ def check_prediction(found, expected, several=True):
     )
 
 
-@functools.cache
-def computed(hops=1, train=False, **options):
-    setting = cases.make(**options)
-    return setting, cases.run(setting, make_mesh(1), hops, train)
-
-
 # Each setting of the model at least once, and those that meet in one computation together.
 @pytest.mark.parametrize(
     ('hops', 'options'),
     [
-        (1, {}),
         (2, {}),
         (2, {'own_prediction': False, 'exclude_topic': True}),
         (2, {'mixing': 'embeddings', 'filter': True}),
@@ -141,7 +134,8 @@ def computed(hops=1, train=False, **options):
     ids=str,
 )
 def test_predictions_and_traces_are_those_of_the_reference(hops, options):
-    setting, found = computed(hops, **options)
+    setting = cases.make(**options)
+    found = cases.run(setting, make_mesh(1), hops)
     expected, traces = reference(setting, found['read'], hops)
     check_prediction(found, expected, setting.model.mixing == 'distributions')
     for hop, trace in enumerate(traces):
@@ -155,7 +149,8 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
 
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
-    setting, found = computed(1, train=True)
+    setting = cases.make()
+    found = cases.run(setting, make_mesh(1), 1, train=True)
     expected, traces = reference(
         setting,
         found['read'],
@@ -211,7 +206,7 @@ def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devic
 
 
 def test_without_a_memory_a_prediction_is_the_models_own():
-    setting, found = computed()
+    setting = cases.make()
     out = cases.run(setting, make_mesh(1), 1, memory=False)
     own = np.asarray(out['read'][0], np.float64)
     check_prediction(out, softmax(own @ setting.table.T.astype(np.float64)), several=False)
