@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 
 class ArrayDigest(NamedTuple):
-    """What is known of an array: parts are (start, stop, hex SHA-256), sorted."""
+    """The digest of an array: its sorted parts (start, stop, hex SHA-256)."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -47,11 +47,10 @@ Digests = dict[str, dict[str, ArrayDigest]]
 
 
 def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
-    """Copies the array parts that this process is to hash: the first of those held twice.
+    """Copies the array parts that this process hashes; of replicas only the first is.
 
-    `items` are trees of arrays by name; a NumPy array is whole in each process, of which the first
-    hashes it. `shapes` are trees alike, whose leaves have a `shape`: that of the array without
-    padding.
+    `items` are trees of arrays by name; the first process hashes those of NumPy, which all have
+    whole. `shapes` are like trees, whose leaves have the arrays' `shape` without padding.
     """
     parts = []
     for item, tree in items.items():
@@ -102,7 +101,7 @@ def _joined(files: list) -> Digests:
 
 
 def identity(arrays: Mapping[str, ArrayDigest]) -> str:
-    """Hex SHA-256 of an item's arrays, and how they were split when they were written."""
+    """Hex SHA-256 of an item's arrays, which also depends on how they were split."""
     return hashlib.sha256(json.dumps(sorted(arrays.items())).encode()).hexdigest()
 
 
@@ -131,7 +130,7 @@ def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
 
 
 def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
-    """Restored arrays, which have the padding that they were written with, without it."""
+    """Restored arrays without the padding that they were written with."""
 
     def cut(path, leaf):
         known = arrays.get(leaf_name(path))
@@ -184,7 +183,7 @@ async def _write(directory, parts: list[Part]) -> None:
 @ocp.args.register_with_handler(Handler, for_save=True)
 @dataclasses.dataclass
 class SaveDigests(ocp.args.CheckpointArgs):
-    """What is hashed and written."""
+    """The parts to hash and write."""
 
     parts: list[Part]
 
@@ -192,4 +191,4 @@ class SaveDigests(ocp.args.CheckpointArgs):
 @ocp.args.register_with_handler(Handler, for_restore=True)
 @dataclasses.dataclass
 class RestoreDigests(ocp.args.CheckpointArgs):
-    """Nothing is to be said."""
+    """Takes no arguments."""

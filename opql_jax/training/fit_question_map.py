@@ -1,10 +1,10 @@
-"""Fits a `QuestionMap` to questions with answers, whose hops nobody knows.
+"""Fits a `QuestionMap` to questions with answers, without labels for their hops.
 
 What an untrained answerer finds is collected once: for each plan of a question the entries of every
 hop, padded to a common number. The answerer's own softmax over them, and over the plans, is
 differentiable in the map; the loss is minus the log of the weight of the right answers, with a
 penalty on the size of the change. A large change learns the training questions by heart, so the
-penalty is chosen on questions that were left out, and the untrained map is among the choices.
+penalty is chosen on held-out questions, and the untrained map is among the choices.
 """
 
 import dataclasses
@@ -23,23 +23,21 @@ from opql_jax.models.question_map import COMMIT, SCALE, TOPICS, QuestionMap
 
 _log = logging.getLogger(__name__)
 
-# What the squared size of the change costs; the first that is tried changes least.
+# Penalties on the squared size of the change to choose from, and that on a weight's.
 PENALTIES = (0.3, 0.03, 0.003)
-# What the squared change of a weight costs.
 _WEIGHT_PENALTY = 1.0
 _STEPS, _BATCH, _LEARNING_RATE = 150, 64, 0.1
-# Parts of the training questions of which each is left out once; of many questions only the
-# first is.
+# Folds of cross-validation; of so many questions only the first is held out.
 FOLDS, _MANY = 3, 100
-# A question whose answers have less weight than this pulls no harder.
+# Weights of answers below this count as this, so that no question pulls harder.
 _FLOOR = 1e-3
-# The best score of a hop that a path does not have.
+# The best score of a hop that a path lacks.
 _LOWEST = -1e4
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What the plans of questions reach: N paths, of at most H hops, with C entries each."""
+    """The N paths that plans of questions reach, of at most H hops, with C entries each."""
 
     steps: np.ndarray  # [n, d_r] relations of steps
     entries: np.ndarray  # [m, d_r] of memory entries, float16
@@ -47,7 +45,7 @@ class Candidates:
     hops: np.ndarray  # [N] how many a path has
     step: np.ndarray  # [N, H] in `steps`
     entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
-    added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
+    added: np.ndarray  # [N, H, C] bonuses of words and kinds to their cosines
     topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
     # [N, H, C] which of the topics of the next hop is its target; `TOPICS` if none.
     next: np.ndarray
@@ -71,9 +69,9 @@ class Fitted(NamedTuple):
     """What was learnt."""
 
     map: QuestionMap  # learnt from all questions
-    before: Score  # the score of the untrained way to answer, on questions that were left out
+    before: Score  # of the untrained map, on held-out questions
     after: Score  # and of the chosen one
-    # Maps learnt the same way, with the questions that each left out.
+    # Maps learnt the same way, with the questions that each held out.
     left_out: list[tuple[QuestionMap, np.ndarray]]
 
 

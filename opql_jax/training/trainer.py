@@ -56,33 +56,30 @@ class TrainConfig:
         bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet
             or ModernBERT, of a released encoder, or of a run over text with other entities; or
             'minilm' or 'default' (see `state.starting_params`).
-        orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better
-            without one depends on the data: MetaQA gains by it, the demo loses.
-        fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that
-            relations may have another size, up to the whole states of both mentions,
-            `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see
-            `state.starting_params`).
+        orthogonal_w_r: starts with an orthogonal W_r, as with a BERT. Without one it depends on the
+            data whether that helps: MetaQA gains, the demo loses.
+        fresh_w_r: replaces the W_r of the released encoder that training starts from, so that
+            relations may have another size, up to `relation_dim` = 2 `hidden_size`, the whole
+            states of both mentions.
         seed: of batches, dropout and fresh parameters.
         log_every: steps.
-        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next,
-            whichever is over first; None for no such limit. Time is looked at with each report.
+        checkpoint_every, checkpoint_minutes: steps, or time, from one checkpoint to the next,
+            whichever comes first; None for no such limit. Time is checked with each report.
             Checkpoints are written in the background.
-        keep_checkpoints: how many of the newest stay; all if None.
-        input_threads, input_prefetch, input_processes: that make batches, and how many are made
-            ahead, see `pipeline.batches`.
-        data_devices: devices along the mesh's data axis, of each slice if there are several; all if
-            None.
-        model_devices: devices along its model axis, which work on the same rows of a batch; E and
-            the matrices of the encoder are split over them too. For more devices than rows of a
-            batch.
-        accumulate_steps: parts of a batch that the encoder takes one after the other, each of them
-            again in the backward pass, adding up gradients; so activations of one part are held at
-            a time. The loss, with all of its negatives, stays that of the whole batch.
-        remat: what the backward pass computes again instead of keeping it: 'layers' for all but the
-            input of each layer, 'dots' for all but the products with parameters; None for nothing.
-        slices: groups of devices that exchange fast among themselves and slowly with others, such
-            as the hosts of a cluster. Each holds E and the memory whole. Those that the devices
-            name if None: TPU slices; of GPUs, those of a host.
+        keep_checkpoints: how many of the newest to keep; None for all.
+        input_threads, input_prefetch, input_processes: threads or processes that make batches, and
+            how many batches ahead, see `pipeline.batches`.
+        data_devices: devices along the mesh's data axis, in each slice; None for all.
+        model_devices: devices along its model axis, which work on the same rows of a batch and
+            share E and the encoder's matrices, for more devices than a batch has rows.
+        accumulate_steps: parts of a batch that the encoder takes one after the other, and again in
+            the backward pass, adding up gradients, so that only one part's activations are held.
+            The loss, with all of its negatives, stays that of the whole batch.
+        remat: what the backward pass recomputes: 'layers' for all but the input of each layer,
+            'dots' for all but the products with parameters; None for nothing.
+        slices: groups of devices with fast links inside and slow ones between them, such as the
+            hosts of a cluster; each holds E and the memory whole. None for those that the devices
+            name: TPU slices; of GPUs, hosts.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to
             <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
@@ -134,14 +131,14 @@ def train(
 ) -> dict:
     """Trains to `config.num_steps`, resuming from the newest checkpoint, if any.
 
-    In the end a model that answers questions becomes the one that the knowledge base answers with.
+    A model that answers questions then becomes the one that the knowledge base answers with.
 
     Args:
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not
-            when the run stops before its last step; returns metrics, which are logged.
+        on_checkpoint: called with the step after each checkpoint, unless the run was asked to
+            stop, such as to evaluate it; returns metrics to log.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -149,11 +146,10 @@ def train(
         The mean of every metric over the last logged window.
 
     Raises:
-        TrainingError: a loss or gradient is not finite; names the first such step. The last
-            checkpoint is from before it. Or the folder holds another run, or one that was trained
-            further than `num_steps`. Or, told before compiling, the optimizer needs more than
-            gradients, the devices cannot share a batch evenly, or the memory of one cannot hold the
-            parameters with their gradients and moments.
+        TrainingError: a loss or gradient is not finite; names the first such step, before which the
+            last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
+            anything is compiled: the optimizer needs more than gradients, the devices cannot share
+            a batch evenly, or one cannot hold the parameters with gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -379,9 +375,9 @@ def make_train_step(
     """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients, update.
 
     The buffers of the old state are reused. It is compiled for each structure of batches, so for
-    each number of hops. The key of a step's dropout is a function of (seed, step), so a resumed run
-    repeats it. The state is placed on `mesh`, and `dtype` is the encoder's, in which its matrices
-    are gathered and their gradients summed; without a mesh everything lies on one device.
+    each number of hops. The dropout key of a step is a function of (seed, step), so that a resumed
+    run repeats it. The state is placed on `mesh`, or on one device if None; `dtype` is the
+    encoder's, in which its matrices are gathered and their gradients summed.
     """
 
     def step(state: TrainState, batch, memory):
