@@ -77,9 +77,8 @@ def write_answers(
 ) -> None:
     """`write_fn` of t5x.infer: predictions as `opql_jax.infer` writes them, but for traces of hops.
 
-    They come by hops, few first, see `evaluation.predictions`. Of a task without questions, and in
-    the mode 'score', each element is a line: {score}, or {prediction} and what else the model says
-    of each row.
+    They are sorted by hops, see `evaluation.predictions`. For a task without questions, and in the
+    mode 'score', each element is a line: {score}, or {prediction} and the model's other outputs.
 
     Args:
         path: of the file.

@@ -114,7 +114,7 @@ def _bert(encoder, params):
 
 
 def _mpnet(encoder, params):
-    """As of a BERT, but for the distance bias and padding, id 1 and first among positions."""
+    """As a BERT, but with a distance bias, and padding of id 1 that takes the first positions."""
     config, bert = _bert(encoder, params)
     pad, segments = 1, 'embeddings.token_type_embeddings.weight'
     config |= {
@@ -148,8 +148,7 @@ def _modern_bert(encoder, params):
         'global_attn_every_n_layers': encoder.global_every,
         'global_rope_theta': encoder.global_theta,
         'local_rope_theta': encoder.local_theta,
-        # None is among its tokens, and those that it would have by default may be more than
-        # there are.
+        # It has none of these, and the defaults may exceed its vocabulary.
         **dict.fromkeys(('bos_token_id', 'eos_token_id', 'cls_token_id', 'sep_token_id')),
     }
     hidden = encoder.hidden_size

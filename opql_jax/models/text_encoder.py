@@ -30,11 +30,11 @@ from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
-# Rows of tokens that are encoded together of many questions, and the multiple that their lengths
-# are filled up to: of few shapes, as each is compiled. What fits into one batch is filled up to a
-# power of two of rows, or not at all, so that one question is quick.
+# Rows of a batch of questions, and the multiple that their lengths are padded to, as each shape is
+# compiled. A smaller batch is padded to a power of two of rows, or up to _FEW not at all, so that
+# one question is quick.
 _ROWS, _FEW, _LENGTHS = 32, 4, 8
-# Tokens around a pair that are encoded of a longer text.
+# Tokens around a pair that are read of a longer text.
 _WINDOW = max(LENGTHS) - 2
 
 CharacterSpan = tuple[int, int]
@@ -66,8 +66,7 @@ class TextEncoder:
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
         """Opens a released encoder, 'default' for this package's; InputError if there is none.
 
-        One that is open in this program is given again, with all that it has compiled: do not
-        change it.
+        An open one is shared, with all that it has compiled: do not change it.
         """
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)

@@ -234,12 +234,11 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
     """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
 
-    One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without
-    repetition, and with all entities sampled it is the full softmax. (Ids are not sorted by
-    frequency, so a log-uniform draw would mean nothing.) Every drawn entity but the label stands
-    for its whole run, which is the logQ correction: the estimated sum in the softmax has the right
-    mean, and the loss tends to the full one as num_sampled grows. The draws are the same on any
-    number of devices.
+    One entity is drawn from each of `num_sampled` equal runs of ids: uniformly and without
+    repetition, as ids are not sorted by frequency; with all sampled it is the full softmax. Every
+    drawn entity but the label stands for its whole run (the logQ correction), so that the estimated
+    sum has the right mean, and the loss tends to the full one as num_sampled grows. The draws do
+    not depend on the number of devices.
 
     Returns:
         loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
