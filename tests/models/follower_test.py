@@ -62,7 +62,7 @@ def reference(params, relation, table, start, hops, filter, exclude_topic, weigh
         if exclude_topic:
             scores = jnp.where(TARGET == start, -jnp.inf, scores)
         best = jnp.argsort(-scores, stable=True)[:K]
-        x = jnp.zeros(ENTITIES).at[TARGET[best]].add(jax.nn.softmax(scores[best]))
+        x = jnp.zeros(ENTITIES).at[jnp.asarray(TARGET)[best]].add(jax.nn.softmax(scores[best]))
         found.append((best, x))
     return found
 
@@ -82,13 +82,14 @@ def test_hops_and_gradients_are_those_of_a_search_of_every_entry(
             for relation, start in zip(asked, STARTS)
         ]
     )
-    hops = follow(PARAMS, ASKED, TABLE, STARTS, memory(filter), hops=3, **ways)
+    entries = memory(filter)
+    hops = follow(PARAMS, ASKED, TABLE, STARTS, entries, hops=3, **ways)
     expected, elsewhere, returned = slow(PARAMS, ASKED, TABLE), 0, 0
     for i, (start, of_question) in enumerate(zip(STARTS.tolist(), expected)):
         topics = {start}
-        for hop, (entries, x) in zip(hops, of_question, strict=True):
+        for hop, (best, x) in zip(hops, of_question, strict=True):
             kept = hop.entry_rows[i][hop.entry_rows[i] >= 0]
-            assert kept.tolist() == entries[: len(kept)].tolist()
+            assert kept.tolist() == best[: len(kept)].tolist()
             got = {int(e): float(w) for e, w in zip(hop.entities[i], hop.weights[i]) if e >= 0}
             weights = {entity: float(x[entity]) for entity in np.flatnonzero(x).tolist()}
             assert got == pytest.approx(weights, rel=1e-3, abs=1e-6)
@@ -100,7 +101,7 @@ def test_hops_and_gradients_are_those_of_a_search_of_every_entry(
     answers = np.array([[int(jnp.argsort(of_question[-1][1])[-2])] for of_question in expected])
 
     def loss(params, asked, table):
-        last = follow(params, asked, table, STARTS, memory(filter), hops=3, **ways)[-1]
+        last = follow(params, asked, table, STARTS, entries, hops=3, **ways)[-1]
         return follow_loss(last.entities, last.weights, answers)[0]
 
     def slow_loss(*given):
