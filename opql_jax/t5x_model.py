@@ -12,10 +12,9 @@ things are peculiar:
 - An element of the task is a whole batch, so t5x's batch of B elements, its first axis, is B
   batches, the shards of one step, which are concatenated: B is a multiple of the devices along
   'data', usually their number.
-- How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are
-  compiled. A batch of another number, and one whose elements differ, has the loss NaN; predictions
-  of an element of another number are -1 and NaN.
-- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under
+- A batch's number of hops cannot be static under t5x, so all that occur in the data are compiled.
+  The loss of another number, or of elements that differ, is NaN, and predictions are -1 and NaN.
+- t5x's optimizers see all parameters. Frozen ones get no gradient, but keep their values only under
   `trained_only`, which `make_optimizer` has (or t5x's MultiOptimizer with
   `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
 
@@ -211,9 +210,8 @@ class T5xModel:
                 PjitPartitioner(num_partitions=1) has it.
 
         Raises:
-            InputError: what the objective or the run `init_from` needs is missing or does not fit,
-                a setting of the loop is set, or it is said twice where parameters start, or not at
-                all for an encoder that is not trained.
+            InputError: inputs of the objective or of `init_from` are missing or do not fit, or a
+                setting of the loop is set; also as of `trainer.check_start`.
         """
         _check_config(config)
         memory = objective.memory_dir or None

@@ -84,7 +84,7 @@ class LimitedProcess:
     """
 
     def __init__(self, memory: int):
-        """Takes the bytes that the process may use beside those that Python itself takes."""
+        """Takes the bytes that the process may use besides Python itself."""
         self._memory = memory
         self._process: Any = None
 

@@ -81,8 +81,8 @@ class ModernEncoder(RelationEncoder):
     """ModernBERT with the relation projection W_r and the mention projection W_e.
 
     Attributes:
-        global_every: of so many layers, one sees the whole row, the first of them.
-        local_window: how many tokens to each side the others see.
+        global_every: each n-th layer, from the first, sees the whole row.
+        local_window: tokens to each side that the others see.
         global_theta, local_theta: of the rotary positions of both kinds of layers.
     """
 

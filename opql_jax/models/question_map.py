@@ -142,8 +142,7 @@ class QuestionMap:
         """Opens a map that is for an encoder with this `params_hash`; for any if None.
 
         Raises:
-            ManifestError: the folder is missing, is none, a file of it is not what was written, or
-                it is for another encoder.
+            ManifestError: the folder is missing, not a map, damaged, or for another encoder.
         """
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)

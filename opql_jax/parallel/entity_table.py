@@ -47,7 +47,7 @@ class Attended(NamedTuple):
 class Layout(NamedTuple):
     """How the entity table is placed on a mesh."""
 
-    mesh: Mesh  # over all of whose devices, or those of each slice, the rows are split
+    mesh: Mesh  # whose devices, or those of each slice, share the rows
     num_entities: int  # rows of the table; those after them are padding
 
 

@@ -37,8 +37,8 @@ def make_mesh(
         local: of this process only, for work that it does by itself.
 
     Raises:
-        InputError: there are fewer devices than asked for, or more, where they are those of several
-            processes; `model` does not divide them, or slices cannot be of equal size.
+        InputError: there are too few devices, or several processes would leave some unused; `model`
+            does not divide them, or slices cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)

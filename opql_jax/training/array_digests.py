@@ -82,7 +82,7 @@ def _sha256(array: np.ndarray) -> str:
 
 
 def _joined(files: list) -> Digests:
-    """The digests of all processes; ValueError if parts are missing or are no such."""
+    """The digests of all processes; ValueError if parts are missing or malformed."""
     out: Digests = {}
     for item, name, dtype, shape, start, stop, digest in (row for file in files for row in file):
         known = out.setdefault(item, {}).setdefault(name, ArrayDigest(dtype, tuple(shape), []))
@@ -106,7 +106,7 @@ def identity(arrays: Mapping[str, ArrayDigest]) -> str:
 
 
 def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
-    """The shapes of saved arrays, without the padding that is in those of `tree`."""
+    """The shapes of saved arrays, without the padding of `tree`."""
     whole = lambda path, leaf: (
         arrays[leaf_name(path)].shape if leaf_name(path) in arrays else leaf.shape
     )
@@ -142,7 +142,7 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
 
 
 def differs(tree, arrays: Mapping[str, ArrayDigest]) -> bool:
-    """Whether arrays in the memory of this process are not those of the digests."""
+    """Whether arrays in main memory differ from their digests."""
     leaves = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
     if leaves.keys() != arrays.keys():
         return True

@@ -120,7 +120,7 @@ class Checkpoints:
             raise self._not_written(error) from error
 
     def wait(self) -> None:
-        """Returns once what was saved is on disk; CheckpointError if it cannot be written."""
+        """Returns once the last save is on disk; CheckpointError if it cannot be written."""
         try:
             self._manager.wait_until_finished()
         except Exception as error:
@@ -281,7 +281,7 @@ class Checkpoints:
             raise self._unreadable(step, reason)
 
     def close(self) -> None:
-        """Waits for what was saved, see `wait`."""
+        """Waits for the last save, see `wait`."""
         try:
             self.wait()
         finally:

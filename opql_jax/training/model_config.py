@@ -108,10 +108,7 @@ def write(
 
 
 def read(model_dir) -> ModelConfig:
-    """The `model.json` of a training run's folder.
-
-    ManifestError if it is none, or its content is not what was written.
-    """
+    """The `model.json` of a training run's folder; ManifestError if missing or damaged."""
     config = read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:

@@ -280,7 +280,7 @@ def train(
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a count cannot be, or parameters start from nothing or from two."""
+    """Raises TrainingError if a count is below 1, or where parameters start is unclear."""
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
         minutes = config.checkpoint_minutes
         raise TrainingError(f'checkpoint_minutes={minutes}: give more than 0, or None')
@@ -498,7 +498,7 @@ def print_shapes(params, task: Task) -> None:
 
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
-    """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
+    """Prints the size of checkpoints, how many a run writes, and how many it keeps."""
     leaves = jax.tree.leaves((shapes.params, shapes.opt_state))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
