@@ -24,7 +24,7 @@ finally:
 class ScalarWriter:
     """An event file of scalars, on disk or in a bucket.
 
-    The caller's thread writes it: tensorboardX's SummaryWriter has its own thread, which a full disk
+    The caller writes it: tensorboardX's SummaryWriter has its own thread, which a full disk
     ends, and then training waits for it forever.
     """
 
