@@ -274,8 +274,8 @@ def train(
                         'saved, and the same command goes on from it'
                     )
     if answers and distributed.is_primary():
-        parts = {'text': config.text, 'model': config.model, 'memory': objective.memory_dir or None}
-        folder.write(**parts, again=start == config.num_steps)
+        memory, again = objective.memory_dir or None, start == config.num_steps
+        folder.write(text=config.text, model=config.model, memory=memory, again=again)
     return last
 
 
