@@ -142,25 +142,15 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
     start = copied(world / 'model', tmp_path)
     if use == 'bert_folder':
         module, params, *_ = model_config.load(start)
-        start = tmp_path / 'released'
-        released.write(
-            start, module, params['encoder'], (world / 'prepared/tokenizer.json').read_text(), ''
-        )
-    other = functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3)
-    options = {} if use == 'resume' else {use: str(start)}
-    with pytest.raises(
-        InputError,
-        match=f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set',
-    ):
-        workdir = start if use == 'resume' else tmp_path / 'new'
-        tiny_training.run(
-            world / 'prepared',
-            workdir,
-            RELATIONS,
-            encoder=other,
-            dry_run=use != 'resume',
-            **options,
-        )
+        start, tokenizer = tmp_path / 'released', world / 'prepared/tokenizer.json'
+        released.write(start, module, params['encoder'], tokenizer.read_text(), '')
+    options = dict(encoder=functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3))
+    workdir = start
+    if use != 'resume':
+        workdir, options = tmp_path / 'new', options | {use: str(start), 'dry_run': True}
+    said = f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set'
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(world / 'prepared', workdir, RELATIONS, **options)
 
 
 @pytest.mark.parametrize(
@@ -226,10 +216,9 @@ def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_li
 
 def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    store = Checkpoints(workdir)
-    newest = jax.tree.map(lambda x: x + 1, store.params())
-    store.save(3, newest, {'count': np.zeros(1)}, {'step': 3})
-    store.close()
+    with Checkpoints(workdir) as store:
+        newest = jax.tree.map(lambda x: x + 1, store.params())
+        store.save(3, newest, {'count': np.zeros(1)}, {'step': 3})
     prepared = Prepared(world / 'prepared')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     found = state.starting_params(module, prepared, str(workdir), None, seed=9)
@@ -245,18 +234,13 @@ def test_a_run_does_not_start_from_other_parameters_than_it_states(
     def describe_and_train_further(*arguments):
         with Checkpoints(workdir) as store:
             params, meta = store.load()
-            store.save(
-                9,
-                jax.tree.map(lambda x: x + 1, params),
-                {'count': np.zeros(1)},
-                {'lineage': meta['lineage']},
-            )
+            further = jax.tree.map(lambda x: x + 1, params)
+            store.save(9, further, {'count': np.zeros(1)}, {'lineage': meta['lineage']})
         return describe(*arguments)
 
     monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
-    with pytest.raises(
-        InputError, match=f'{workdir} was trained further or replaced while it was read'
-    ):
+    said = f'{workdir} was trained further or replaced while it was read'
+    with pytest.raises(InputError, match=said):
         tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
     assert Checkpoints(tmp_path / 'work').latest_step() is None
 
@@ -291,11 +275,9 @@ def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_pa
     other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
     memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
     # A fresh encoder did not build it either.
+    said = f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'
     for start in ({'init_from': str(world / 'model')}, {}):
-        with pytest.raises(
-            InputError,
-            match=f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is',
-        ):
+        with pytest.raises(InputError, match=said):
             tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
         assert Checkpoints(tmp_path / 'work').latest_step() is None
 
@@ -306,22 +288,18 @@ def test_a_follow_run_does_not_go_on_over_another_memory(world, tmp_path):
         world / 'prepared', world / 'model', tmp_path / 'memory', mentions='average'
     )
     hashes = [Memory.open(folder).hash() for folder in (world / 'memory', memory)]
-    with pytest.raises(
-        trainer.TrainingError,
-        match=f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}',
-    ):
+    said = f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}'
+    with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, follow(memory))
-    assert (
-        tiny_training.run(world / 'prepared', workdir, follow(world / 'memory'), num_steps=1) == {}
-    )
+    stage = follow(world / 'memory')
+    assert tiny_training.run(world / 'prepared', workdir, stage, num_steps=1) == {}
 
 
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
     before = content(workdir)
-    with pytest.raises(
-        trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'
-    ):
+    said = f'{workdir} is at step 5 already, and num_steps is 4: raise it'
+    with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, RELATIONS, num_steps=4)
     assert content(workdir) == before

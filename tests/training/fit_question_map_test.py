@@ -58,11 +58,8 @@ def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
     assert before.hits < 0.5 and after.hits > 0.9
     assert learnt.change.any()
     ((other, numbers),) = left_out  # of many questions a third is left out once
-    assert (
-        len(numbers) == 40
-        and score(other, found, numbers) == after
-        and other.hash() != learnt.hash()
-    )
+    assert len(numbers) == 40 and score(other, found, numbers) == after
+    assert other.hash() != learnt.hash()
 
 
 def test_where_answers_follow_no_rule_nothing_is_learnt():
