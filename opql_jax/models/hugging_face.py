@@ -72,13 +72,9 @@ def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dic
             f'relative_buckets={encoder.relative_buckets}: an MPNet has {MPNET_BUCKETS}, so '
             'transformers has no such model'
         )
-    kind = (
-        _modern_bert
-        if isinstance(encoder, ModernEncoder)
-        else _mpnet
-        if encoder.relative_buckets
-        else _bert
-    )
+    kind = _mpnet if encoder.relative_buckets else _bert
+    if isinstance(encoder, ModernEncoder):
+        kind = _modern_bert
     config, tensors = kind(encoder, params)
     sizes = {
         'vocab_size': encoder.vocab_size,
@@ -159,14 +155,11 @@ def _modern_bert(encoder, params):
     }
     for i in range(encoder.num_layers):
         layer, prefix = params[f'layers_{i}'], f'layers.{i}'
-        tensors[f'{prefix}.attn.Wqkv.weight'] = (
-            np.asarray(layer['qkv']['kernel']).reshape(hidden, 3 * hidden).T
-        )
-        tensors[f'{prefix}.attn.Wo.weight'] = (
-            np.asarray(layer['attention_out']['kernel']).reshape(hidden, hidden).T
-        )
-        tensors[f'{prefix}.mlp.Wi.weight'] = np.asarray(layer['mlp_in']['kernel']).T
-        tensors[f'{prefix}.mlp.Wo.weight'] = np.asarray(layer['mlp_out']['kernel']).T
+        kernel = lambda name: np.asarray(layer[name]['kernel'])
+        tensors[f'{prefix}.attn.Wqkv.weight'] = kernel('qkv').reshape(hidden, 3 * hidden).T
+        tensors[f'{prefix}.attn.Wo.weight'] = kernel('attention_out').reshape(hidden, hidden).T
+        tensors[f'{prefix}.mlp.Wi.weight'] = kernel('mlp_in').T
+        tensors[f'{prefix}.mlp.Wo.weight'] = kernel('mlp_out').T
         tensors[f'{prefix}.mlp_norm.weight'] = layer['mlp_norm']['scale']
         if i:
             tensors[f'{prefix}.attn_norm.weight'] = layer['attention_norm']['scale']

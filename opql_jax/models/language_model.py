@@ -81,12 +81,8 @@ class Heads(nn.Module):
 
     def __call__(self, h):
         """Uses all parameters, for `init`."""
-        return (
-            self.entity_memory_output(self.entity_memory_query(h)),
-            self.r_null,
-            self.e_null,
-            self.w_v,
-        )
+        memory = self.entity_memory_output(self.entity_memory_query(h))
+        return memory, self.r_null, self.e_null, self.w_v
 
     def entity_memory_query(self, h):
         """Queries [..., d_e] float32 of the entity memory, from h_start [..., hidden_size]."""
@@ -210,15 +206,10 @@ class LanguageModel:
     @functools.partial(jax.jit, static_argnums=0)
     def init(self, key) -> dict:
         """Fresh parameters `{follower, lm}`, those that the encoder lacks."""
-        relation, centroid = (
-            jnp.zeros((1, self.encoder.relation_dim)),
-            jnp.zeros((1, self.encoder.entity_dim)),
-        )
-        follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)['params']
-        return {
-            'follower': follower,
-            'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params'],
-        }
+        sizes = self.encoder.relation_dim, self.encoder.entity_dim, self.encoder.hidden_size
+        relation, centroid, state = (jnp.zeros((1, size)) for size in sizes)
+        follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)
+        return {'follower': follower['params'], 'lm': self.heads.init(key, state)['params']}
 
     def __call__(
         self,
@@ -347,10 +338,9 @@ class LanguageModel:
         if before is not None:
             allowed = allowed._replace(topics=before.targets)
         if previous and self.exclude_topic:
-            columns = [
-                x for x in (_main_topic(previous[0]), allowed.excluded_targets) if x is not None
-            ]
-            allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
+            columns = _main_topic(previous[0]), allowed.excluded_targets
+            excluded = jnp.concatenate([x for x in columns if x is not None], axis=1)
+            allowed = allowed._replace(excluded_targets=excluded)
 
         # ---- The k best entries, and their scores with gradient ----
         entries = search.choose(memory, table, queries, self.k, allowed)

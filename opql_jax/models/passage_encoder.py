@@ -44,11 +44,8 @@ def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
         )
         vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
         encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
-    arrays = (
-        [pa.array(column, pa.binary()) for column in zip(*encoded)]
-        if encoded
-        else [pa.array([], pa.binary())] * 2
-    )
+    columns = zip(*encoded) if encoded else ([], [])
+    arrays = [pa.array(column, pa.binary()) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
 
 

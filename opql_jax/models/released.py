@@ -66,25 +66,13 @@ class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
     encoder: EncoderFields
 
 
-FORMAT = FolderFormat(
-    'opql-encoder',
-    1,
-    'a released encoder',
-    'release',
-    ReleaseConfig,
-    'config.json',
-    'download the encoder again',
-)
+def _format(kind: str) -> FolderFormat[ReleaseConfig]:
+    nouns = f'opql-{kind}', 1, f'a released {kind}', 'release'
+    return FolderFormat(*nouns, ReleaseConfig, 'config.json', f'download the {kind} again')
+
+
 # A reader has one parameter more, see `models.reader`.
-READER_FORMAT = FolderFormat(
-    'opql-reader',
-    1,
-    'a released reader',
-    'release',
-    ReleaseConfig,
-    'config.json',
-    'download the reader again',
-)
+FORMAT, READER_FORMAT = _format('encoder'), _format('reader')
 READER_HEAD, READER_OUTPUTS = 'reader.kernel', 6
 
 

@@ -180,12 +180,9 @@ class TextEncoder:
         """Texts as `_encode` takes them, with no topic."""
         _check_texts(texts)
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        ends = self.special.cls, self.special.sep
-        tokens = (
-            np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32)
-            for encoding in encodings
-        )
-        return [markup.MarkedQuestion(of_text, 0, 0) for of_text in tokens]
+        cls, sep = self.special.cls, self.special.sep
+        rows = ([cls, *encoding.ids[:_WINDOW], sep] for encoding in encodings)
+        return [markup.MarkedQuestion(np.array(row, np.int32), 0, 0) for row in rows]
 
     def _questions(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]
@@ -194,12 +191,10 @@ class TextEncoder:
         for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
             _check_span(number, 'topic_spans', text, span)
         marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
-        if (
-            longest := max((len(question.tokens) for question in marked), default=0)
-        ) > self.module.max_length:
+        longest = max((len(question.tokens) for question in marked), default=0)
+        if longest > (most := self.module.max_length):
             raise InputError(
-                f'a question has {longest} tokens, at most '
-                f'{self.module.max_length} are read: shorten it'
+                f'a question has {longest} tokens, at most {most} are read: shorten it'
             )
         return marked
 

@@ -122,10 +122,9 @@ class LanguageModelObjective(Objective):
             raise InputError(
                 'a language model needs a transformer: one of the other files in gin/models'
             )
-        names = {field.name for field in dataclasses.fields(LanguageModel)} & {
-            field.name for field in dataclasses.fields(self)
-        }
-        return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
+        names = {field.name for field in dataclasses.fields(LanguageModel)}
+        ours = {name: value for name, value in vars(self).items() if name in names}
+        return LanguageModel(encoder, **ours)
 
     def loss(self, encoder, layout, params, batch, memory, rng):
         """The loss of a batch and its metrics."""
@@ -138,20 +137,17 @@ class LanguageModelObjective(Objective):
         return {**fresh, **params}
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
-        if 'own_prediction' in lineage:  # of a language model
-            changed = {
-                name: lineage[name]
-                for name in _FIXED
-                if lineage[name] not in (None, getattr(self, name))
-            }
-            if changed:
-                settings = '; '.join(
-                    f'{name}={value!r}, not {getattr(self, name)!r}'
-                    for name, value in changed.items()
-                )
-                raise CheckpointError(
-                    f'the language model that training starts from has {settings}: give the same'
-                )
+        settings = [
+            f'{name}={lineage[name]!r}, not {getattr(self, name)!r}'
+            for name in _FIXED
+            if 'own_prediction' in lineage  # of a language model
+            and lineage[name] not in (None, getattr(self, name))
+        ]
+        if settings:
+            raise CheckpointError(
+                'the language model that training starts from has '
+                f'{"; ".join(settings)}: give the same'
+            )
         if memory is None:
             return
         # Training a language model changes the encoder, but not what the memory was built with.
