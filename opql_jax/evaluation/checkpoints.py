@@ -41,10 +41,9 @@ def evaluate_checkpoints(
                 f'{name}/{metric}': value
                 for name, values in metrics.items()
                 for metric, value in values.items()
+                if isinstance(value, float)
             }
-            writer.write(
-                number, {name: value for name, value in scalars.items() if isinstance(value, float)}
-            )
+            writer.write(number, scalars)
     if writer:
         writer.close()
     return metrics

@@ -335,10 +335,8 @@ def _read_config(file) -> _Config | _ModernConfig:
                 raise InputError(
                     f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.'
                 )
-        config: _Config | _ModernConfig
-        config = (
-            msgspec.convert(stated, _ModernConfig) if modern else msgspec.convert(stated, _Config)
-        )
+        kind: type[_Config | _ModernConfig] = _ModernConfig if modern else _Config
+        config = msgspec.convert(stated, kind)
     except FileNotFoundError:
         raise InputError(
             f'{file}: no such file; the folder of a BERT holds one, such as a download of '

@@ -440,9 +440,8 @@ def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> Non
             f'{start} is of the class {kind.__name__}, and the encoder that is trained '
             f'{given.__name__}: use a file of gin/models for it'
         )
-    for name in (
-        field.name for field in dataclasses.fields(encoder) if field.name not in _NO_OTHER_NUMBERS
-    ):
+    names = [field.name for field in dataclasses.fields(encoder)]
+    for name in (name for name in names if name not in _NO_OTHER_NUMBERS):
         value, other = getattr(encoder, name), fields.get(name, getattr(kind, name, None))
         if value != other:
             raise InputError(

@@ -54,9 +54,8 @@ def relation_loss(relations, topic, target, anchor):
     valid = topic >= 0
     others = ~jnp.eye(topic.shape[0], dtype=bool)
     candidates = valid[None, :] & others
-    positives = (
-        (topic[:, None] == topic[None, :]) & (target[:, None] == target[None, :]) & candidates
-    )
+    same_topic, same_target = (x[:, None] == x[None, :] for x in (topic, target))
+    positives = same_topic & same_target & candidates
     count = positives.sum(axis=1)
     log_probs = jax.nn.log_softmax(jnp.where(candidates, relations @ relations.T, MASKED), axis=1)
     loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)

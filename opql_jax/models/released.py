@@ -256,9 +256,8 @@ def read(
         )
     file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
     tokenizer = tokenizer_lib.load_tokenizer(file)
-    if (
-        most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-    ) >= encoder.vocab_size:
+    most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+    if most >= encoder.vocab_size:
         raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {format.advice}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 

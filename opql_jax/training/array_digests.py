@@ -107,9 +107,7 @@ def identity(arrays: Mapping[str, ArrayDigest]) -> str:
 
 def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
     """The shapes of saved arrays, without the padding of `tree`."""
-    whole = lambda path, leaf: (
-        arrays[leaf_name(path)].shape if leaf_name(path) in arrays else leaf.shape
-    )
+    whole = lambda path, leaf: arrays.get(leaf_name(path), leaf).shape
     return jax.tree.map_with_path(
         lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree
     )
@@ -133,10 +131,8 @@ def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
     """Restored arrays without the padding that they were written with."""
 
     def cut(path, leaf):
-        known = arrays.get(leaf_name(path))
-        if known is None or leaf.shape == known.shape:
-            return leaf
-        return leaf[tuple(map(slice, known.shape))]
+        shape = arrays.get(leaf_name(path), leaf).shape
+        return leaf if leaf.shape == shape else leaf[tuple(map(slice, shape))]
 
     return jax.tree.map_with_path(cut, tree)
 

@@ -8,7 +8,6 @@ penalty is chosen on held-out questions, and the untrained map is among the choi
 """
 
 import dataclasses
-import functools
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -79,19 +78,16 @@ def fit(candidates: Candidates, seed: int = 0) -> Fitted:
     """Learns from questions."""
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
-    folds = [fold for fold in np.array_split(order, min(FOLDS, count))][
-        : 1 if count >= _MANY else None
-    ]
+    folds = np.array_split(order, min(FOLDS, count))
+    if count >= _MANY:
+        folds = folds[:1]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
     before = score(untrained, candidates, np.concatenate(folds))
     best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
         maps = [_descend(candidates, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
-        after = _mean(
-            np.concatenate(
-                [per_question(learnt, candidates, fold) for learnt, fold in zip(maps, folds)]
-            )
-        )
+        found = [per_question(learnt, candidates, fold) for learnt, fold in zip(maps, folds)]
+        after = _mean(np.concatenate(found))
         _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
         if after.hits >= before.hits and after.log_weight > best.log_weight:
             best, chosen, left_out = after, penalty, list(zip(maps, folds))
@@ -200,16 +196,13 @@ def _step(learnt: QuestionMap, state, batch, penalty: float):
         log_shares, mass = _paths(learnt, batch)
         segment = jnp.where(batch['segment'] < 0, len(mass), batch['segment'])
         shares = jnp.exp(log_shares - jax.lax.stop_gradient(log_shares.max()))
-        total = functools.partial(
-            jax.ops.segment_sum, segment_ids=segment, num_segments=len(mass) + 1
-        )
+        total = lambda values: jax.ops.segment_sum(values, segment, len(mass) + 1)
         weight = total(shares * (mass * batch['right']).sum(-1)) / jnp.maximum(total(shares), 1e-30)
         real = total(jnp.ones_like(shares)).at[-1].set(0) > 0
         weight = jnp.where(real, weight, 1 - _FLOOR)
         lost = -(jnp.log(weight + _FLOOR)).sum() / real.sum()
-        weights = (
-            (learnt.cosine_weight - 1) ** 2 + (learnt.added_weight - 1) ** 2 + learnt.longer**2
-        )
+        changes = learnt.cosine_weight - 1, learnt.added_weight - 1, learnt.longer
+        weights = sum(change**2 for change in changes)
         return lost + penalty * jnp.square(learnt.change).sum() + _WEIGHT_PENALTY * weights
 
     updates, state = _optimizer().update(jax.grad(loss)(learnt), state, learnt)

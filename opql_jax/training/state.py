@@ -78,30 +78,26 @@ def starting_params(
             params, meta = checkpoints.load()
         _check_unchanged(init_from, meta['params_hash'], expected_hash)
         expected = jax.eval_shape(fresh)
-        found = {
-            name: value for name, value in params.items() if name not in model_config.OWN_PARAMETERS
-        }
+        own = model_config.OWN_PARAMETERS
+        found = {name: value for name, value in params.items() if name not in own}
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
     loaded, own_w_r = None, False
-    if bert_folder and not (
-        released.is_released(bert_folder) or model_config.is_model(bert_folder)
-    ):
+    is_released = bool(bert_folder) and released.is_released(bert_folder)
+    is_model = bool(bert_folder) and model_config.is_model(bert_folder)
+    if bert_folder and not (is_released or is_model):
         fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
         check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
         # Whatever does not fit is told before anything is compiled.
         jax.eval_shape(bert.merge_pretrained, jax.eval_shape(fresh)['encoder'], loaded)
     params = fresh()
     start = params['encoder']
-    if bert_folder and released.is_released(bert_folder):
-        own_w_r = not fresh_w_r
-        start = released.parameters_to_train(
-            bert_folder, encoder, start, prepared.tokenizer, own_w_r
-        )
-    elif bert_folder and model_config.is_model(bert_folder):
-        model_config.check_start(
-            model_config.read(bert_folder), encoder, prepared, bert_folder, other_entities=True
-        )
+    if is_released:
+        own_w_r, given = not fresh_w_r, (bert_folder, encoder, start, prepared.tokenizer)
+        start = released.parameters_to_train(*given, own_w_r)
+    elif is_model:
+        written = model_config.read(bert_folder)
+        model_config.check_start(written, encoder, prepared, bert_folder, other_entities=True)
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
             found, own_w_r = checkpoints.params()['encoder'], True
         check_shapes(start, found, f'the checkpoint in {bert_folder}')
@@ -151,10 +147,8 @@ def one_map(encoder: RelationEncoder, params, prepared: Prepared) -> jax.Array:
     rows = [np.concatenate([[special.cls], row[: longest - 2], [special.sep]]) for row in rows]
     tokens = batching.pad_tokens(rows, len(rows), longest, special)
     apply: Any = encoder.apply
-    states = apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)[
-        tokens != PAD_ID
-    ]
-    _, directions = jnp.linalg.eigh(jnp.cov(states.T))
+    states = apply({'params': params}, tokens, method=encoder.hidden)[tokens != PAD_ID]
+    _, directions = jnp.linalg.eigh(jnp.cov(states.astype(jnp.float32).T))
     half = encoder.relation_dim // 2
     leading = jnp.pad(
         directions[:, ::-1][:, :half], ((0, 0), (0, max(half - encoder.hidden_size, 0)))
@@ -186,11 +180,8 @@ def merge_params(trained: dict, frozen: dict):
 def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) -> bool:
     """Whether a leaf of parameters or optimizer state is E, or a moment that has its rows."""
     named = any(getattr(key, 'key', None) == 'entity_table' for key in path)
-    return (
-        named
-        and bool(shape)
-        and shape[0] in (layout.num_entities, entity_table.padded_rows(layout))
-    )
+    rows = layout.num_entities, entity_table.padded_rows(layout)
+    return named and bool(shape) and shape[0] in rows
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
