@@ -82,9 +82,10 @@ def starting_params(
         found = {name: value for name, value in params.items() if name not in own}
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
-    loaded, own_w_r = None, False
-    is_released = bool(bert_folder) and released.is_released(bert_folder)
-    is_model = bool(bert_folder) and model_config.is_model(bert_folder)
+    loaded, own_w_r, is_released, is_model = None, False, False, False
+    if bert_folder:
+        is_released = released.is_released(bert_folder)
+        is_model = model_config.is_model(bert_folder)
     if bert_folder and not (is_released or is_model):
         fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
         check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
@@ -92,10 +93,12 @@ def starting_params(
         jax.eval_shape(bert.merge_pretrained, jax.eval_shape(fresh)['encoder'], loaded)
     params = fresh()
     start = params['encoder']
-    if is_released:
-        own_w_r, given = not fresh_w_r, (bert_folder, encoder, start, prepared.tokenizer)
-        start = released.parameters_to_train(*given, own_w_r)
-    elif is_model:
+    if bert_folder and is_released:
+        own_w_r = not fresh_w_r
+        start = released.parameters_to_train(
+            bert_folder, encoder, start, prepared.tokenizer, own_w_r
+        )
+    elif bert_folder and is_model:
         written = model_config.read(bert_folder)
         model_config.check_start(written, encoder, prepared, bert_folder, other_entities=True)
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
