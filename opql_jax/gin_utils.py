@@ -258,8 +258,7 @@ def _write_record(seconds: float, gin_files: dict, metrics: dict, processes: int
 def _log_to_stderr() -> None:
     """Our own messages from INFO, others from WARNING: Orbax reports every array it touches."""
     absl_logging.set_verbosity(absl_logging.WARNING)
-    # Orbax also warns that a folder opened for reading was opened for reading, and logs errors that
-    # it raises.
+    # Orbax also warns that folders are opened read-only, and logs errors that it raises.
     notices = (
         'CheckpointManagerOptions.read_only=True',
         'Given directory is read only',
@@ -271,8 +270,7 @@ def _log_to_stderr() -> None:
     absl_logging.get_absl_handler().addFilter(
         lambda record: not any(n in record.getMessage() for n in notices)
     )
-    # After such an error, as on a full disk, TensorStore reports other arrays to an event loop that
-    # Orbax has closed.
+    # After such an error TensorStore reports other arrays to an event loop that Orbax has closed.
     show = sys.unraisablehook
     sys.unraisablehook = lambda error: (
         None if str(error.exc_value) == 'Event loop is closed' else show(error)

@@ -12,10 +12,9 @@ things are peculiar:
 - An element of the task is a whole batch, so t5x's batch of B elements, its first axis, is B
   batches, the shards of one step, which are concatenated: B is a multiple of the devices along
   'data', usually their number.
-- How many hops a batch has cannot be static under t5x, so all numbers that occur in the data are
-  compiled. A batch of another number, and one whose elements differ, has the loss NaN; predictions
-  of an element of another number are -1 and NaN.
-- t5x's optimizers see all parameters. Frozen ones get no gradient, and stay as they are only under
+- A batch's number of hops cannot be static under t5x, so all that occur in the data are compiled.
+  The loss of another number, or of elements that differ, is NaN, and predictions are -1 and NaN.
+- t5x's optimizers see all parameters. Frozen ones get no gradient, but keep their values only under
   `trained_only`, which `make_optimizer` has (or t5x's MultiOptimizer with
   `flax.traverse_util.ModelParamTraversal(lambda name, _: objective.trainable(name[1:]))`).
 
@@ -40,18 +39,18 @@ import optax
 from clu import metrics as clu_metrics
 from clu import values as clu_values
 from flax import traverse_util
-from flax.core import freeze
+from flax.core import freeze, unfreeze
 from flax.linen import partitioning
 from jax.sharding import Mesh
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import leaf_name
 from opql_jax.data.kb_folder import KBFolder
-from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Hops, from_named_leaves
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import make_mesh, row_devices
-from opql_jax.training import lineage, model_config, t5x_checkpoints, trainer
+from opql_jax.training import model_config, t5x_checkpoints, trainer
 from opql_jax.training import state as state_lib
 from opql_jax.training.objectives import Objective
 from opql_jax.training.optimizer import make_schedule as schedule_of
@@ -77,9 +76,8 @@ def write_answers(
 ) -> None:
     """`write_fn` of t5x.infer: predictions as `opql_jax.infer` writes them, but for traces of hops.
 
-    They come by hops, few first, see `evaluation.predictions`. Of a task without questions, and in
-    the mode 'score', each element is a line: {score}, or {prediction} and what else the model says
-    of each row.
+    They are sorted by hops, see `evaluation.predictions`. For a task without questions, and in the
+    mode 'score', each element is a line: {score}, or {prediction} and the model's other outputs.
 
     Args:
         path: of the file.
@@ -127,15 +125,14 @@ _LOOP = {
 }
 
 
-def _check_config(config, objective):
-    """Raises InputError for a setting without effect, and as `trainer.check_start` does."""
+def _check_config(config):
+    """Raises InputError for a setting that has no effect under t5x."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if field.name in _LOOP and value != field.default:
             theirs = _LOOP[field.name]
             advice = f'set {theirs} instead' if theirs else 'leave it out'
             raise InputError(f'TrainConfig.{field.name}={value!r} does nothing under t5x: {advice}')
-    trainer.check_start(config, objective)
 
 
 def make_schedule(config: trainer.TrainConfig) -> optax.Schedule:
@@ -162,7 +159,7 @@ def trained_only(
     objective: Objective, optimizer: optax.GradientTransformation
 ) -> optax.GradientTransformation:
     """The optimizer for the parameters that the objective trains; the others do not change."""
-    trains = lambda path: objective.trainable(state_lib.param_name(path))
+    trains = lambda path: objective.trainable(leaf_name(path))
     label = lambda path, _: 'trained' if trains(path) else 'frozen'
     labels = lambda params: jax.tree.map_with_path(label, params)
     return optax.multi_transform({'trained': optimizer, 'frozen': optax.set_to_zero()}, labels)
@@ -213,71 +210,57 @@ class T5xModel:
                 PjitPartitioner(num_partitions=1) has it.
 
         Raises:
-            InputError: what the objective or the run `init_from` needs is missing or does not fit,
-                a setting of the loop is set, or it is said twice where parameters start, or not at
-                all for an encoder that is not trained.
+            InputError: inputs of the objective or of `init_from` are missing or do not fit, or a
+                setting of the loop is set; also as of `trainer.check_start`.
         """
-        _check_config(config, objective)
-        folder, memory = KBFolder(config.kb), objective.memory_dir or None
-        objective = objective.located(folder)
-        prepared_dir = folder.part(config.text)
-        init_from = str(folder.part(config.init_from)) if config.init_from else None
-        self._prepared = Prepared(prepared_dir)
-        self._encoder = trainer.make_encoder(encoder, self._prepared)
+        _check_config(config)
+        memory = objective.memory_dir or None
         self._mesh = make_mesh(slices=1) if mesh is None else mesh
-        self.task = objective.build(self._prepared, self._encoder, self._mesh, config.seed)
+        self._run = trainer.Run(objective, encoder, config, self._mesh)
+        self.task = self._run.task
         self._structure = self.task.source[0]
         self.optimizer_def = optimizer_def
-        self._config = config
         self._microbatches = num_microbatches or 1
+        text = KBFolder(config.kb).part(config.text)
         # t5x refuses a task of another vocabulary.
-        self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(prepared_dir)
+        self.input_vocabulary = self.output_vocabulary = WordPieceVocabulary(text)
         read = {'batch_size': batch_size, 'questions': questions, 'rows': rows}
-        registered = opql.register(task_name, objective, prepared_dir, **read)
+        registered = opql.register(task_name, self._run.objective, text, **read)
         sources = self.task.source, registered.source.open(opql.VALIDATION)
         if optimizer_def is not None and not getattr(sources[1], 'has_answers', True):
             nothing = f'none of {", ".join(questions)} has a question with an answer'
             raise InputError(f'{nothing}, so training could not score it')
         hop_counts = [getattr(source, 'hop_counts', [0]) for source in sources]
         self._hops = tuple(sorted({*itertools.chain.from_iterable(hop_counts)}))
-        self._params, origin = None, lineage.read_meta(init_from)
-        encoding = trainer.pair_encoding(objective, init_from, config.bert_folder)
-        bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
-        expected = {'expected_hash': origin['params_hash'] if origin else bert_hash}
-        self._start = trainer.start_of(config, encoding) | expected
+        self._params = None
         fit = self.task.fit if optimizer_def is not None else None
         starts_from_model = config.bert_folder and model_config.is_model(config.bert_folder)
-        if init_from or memory or fit or starts_from_model:
+        if self._run.init_from or memory or fit or starts_from_model:
             # Read here, as t5x calls `get_initial_variables` under jit.
-            params = self._starting_params(config.seed, init_from)
-            self.task.check_init(params, origin['lineage'] if origin else {})
-            self._params = fit(params) if fit else params
+            self._params = self._run.starting_params(config.seed)
+            if fit:
+                self._params = fit(self._params)
         if config.model:
-            described = lineage.describe_run(
-                self.task, self._prepared, config.seed, origin, bert_hash, config.fresh_w_r
-            )
-            described = {**described, 'batch_size': batch_size}
-            run = {'lineage': described, 'text': config.text, 'memory': memory}
-            training = optimizer_def is not None
+            lineage = self._run.lineage() | {'batch_size': batch_size}
+            stated = {'lineage': lineage, 'text': config.text, 'memory': memory}
             t5x_checkpoints.state_run(
-                config.model, self._encoder, self._prepared, encoding, run, training=training
+                config.model,
+                self._run.encoder,
+                self._run.prepared,
+                self._run.pair_encoding,
+                stated,
+                training=optimizer_def is not None,
             )
-
-    def _starting_params(self, seed, init_from=None):
-        params = state_lib.starting_params(
-            self._encoder, self._prepared, init_from, seed=seed, **self._start
-        )
-        return self.task.init(params)
 
     def get_initial_variables(
         self, rng: jax.Array, input_shapes: Mapping, input_types: Mapping | None = None
     ):
         """`params` and their axes' names, `params_axes`; the input's shapes change neither."""
         del input_shapes, input_types
-        params = self._starting_params(rng) if self._params is None else self._params
+        params = self._run.starting_params(rng) if self._params is None else self._params
         split = self.task.trainable('entity_table')
         if split:
-            padding = -len(self._prepared.vocab) % row_devices(self._mesh)
+            padding = -len(self._run.prepared.vocab) % row_devices(self._mesh)
             table = jnp.pad(params['entity_table'], ((0, padding), (0, 0)))
             params = {**params, 'entity_table': table}
         flat = traverse_util.flatten_dict(params, sep='/')
@@ -323,7 +306,7 @@ class T5xModel:
         if task_predict is None:
             other = "use MODE='score', or one that answers questions or encodes pairs"
             raise InputError(f'this objective predicts nothing: {other}')
-        params = _plain(params)
+        params = unfreeze(params)
         memory = self._memory(params)
 
         def predict(batch):
@@ -336,7 +319,7 @@ class T5xModel:
 
     def score_batch(self, params, batch: Mapping, return_intermediates: bool = False):
         """The negative loss of each element, [B] float32; on request with empty intermediates."""
-        params = _plain(params)
+        params = unfreeze(params)
         scores = jax.lax.map(lambda batch: -self._loss(params, batch, None)[0], _elements(batch))
         return (scores, {}) if return_intermediates else scores
 
@@ -386,11 +369,6 @@ class T5xModel:
         at = lambda hops: lambda batch: compute(self._structured(batch, hops))
         branches = [at(hops) for hops in self._hops]
         return jax.lax.switch(index, branches, batch)
-
-
-def _plain(params) -> dict:
-    """The parameters as a plain dict; t5x's are frozen dicts."""
-    return state_lib.merge_params(*state_lib.split_params(params, lambda name: True))
 
 
 def _is_hops(name):

@@ -1,8 +1,7 @@
-"""Arrays that are read from a folder: what each of them has to be, which is checked as it is read.
+"""Arrays that are read from a folder, each checked against its schema.
 
-An array that is used as ids of something is within the number of these, offsets rise from 0 to what
-they are offsets of, and numbers can be scored: none is NaN, infinite, or such that products would
-overflow float32.
+Ids are below the number of what they identify, offsets rise from 0, and numbers can be scored: none
+is NaN, infinite, or so large that products would overflow float32.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ _BLOCK_ROWS = 1 << 10  # which a cache holds
 # time (SystemError).
 _HEADER_LOCK = threading.Lock()
 
-# The most that files may hold, as a multiple of their length, beside what is little anyway. Tables
-# decode to at most 16 times their length, and the parameters of a checkpoint to about as much as
-# they take on disk.
+# The most that files may decode to: a multiple of their length, and some. Tables decode to at most
+# 16 times their length, and the parameters of a checkpoint to about their size on disk.
 _EXPANSION, _SLACK = 64, 1 << 26
 
 # A number, or the name of one that the manifest states or another array shows, or 'name + 1'.
@@ -38,13 +36,12 @@ class ArraySchema:
     """What an array has to be.
 
     Attributes:
-        dtype, shape: by name, in the byte order of this machine, and the size of each dimension,
-            None for any.
-        ids: of integers, the sizes that they are below, one for all or one for each column; none is
-            negative.
+        dtype, shape: by name, in this machine's byte order; the size of each dimension, None for
+            any.
+        ids: exclusive bounds of integers from 0, one for all or one for each column.
         offsets: whether the numbers begin at 0 and never fall.
-        total: of integers, the size that they add up to.
-        largest: of other numbers, the largest magnitude; None if `bad_row` looks at them later.
+        total: what integers add up to.
+        largest: the largest magnitude of other numbers; None if `bad_row` checks them later.
     """
 
     dtype: str
@@ -98,11 +95,11 @@ def read_array(
     """The array in an .npy file whose digest was compared; threads may call it at the same time.
 
     `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
-    maps the file, of which then only the numbers are read that the schema bounds.
+    maps the file, and reads only the numbers that the schema bounds.
 
     Raises:
-        ManifestError: it is none, or not what the schema says. Its type and shape are compared
-            before any number is read, so that no more memory is asked for than the file is long.
+        ManifestError: it is none, or not what the schema says. Type and shape are compared first,
+            so that no more memory is allocated than the file is long.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:
@@ -119,14 +116,14 @@ def read_array(
 
 
 def most_bytes(length: int) -> int:
-    """How many bytes are believed to be in files of so many."""
+    """The most bytes that files of this length are trusted to decode to."""
     return length * _EXPANSION + _SLACK
 
 
 def bad_row(rows: np.ndarray, largest: float = MAX_MAGNITUDE) -> int | None:
     """The first row [n] or [n, d] with a number not finite or above `largest`; None if none."""
-    # Without their signs, floating-point numbers are ordered as their bits are, and NaN comes last:
-    # comparing the bits takes no conversion, which is slow for half precision.
+    # Without signs floating-point numbers are ordered as their bits, and NaN comes last: comparing
+    # bits avoids conversion, which is slow for half precision.
     unsigned = np.dtype(f'u{rows.dtype.itemsize}')
     most = min(largest, float(ml_dtypes.finfo(rows.dtype).max))
     limit = np.array(most, rows.dtype).view(unsigned)

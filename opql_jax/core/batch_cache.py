@@ -80,8 +80,8 @@ def map_rows_cached(
 ) -> Iterator[pa.RecordBatch]:
     """`map_cached` row by row: rows are found whatever they stood beside when they were stored.
 
-    The stage makes a row of each row, independently of the others. Results are stored as by
-    `map_cached`, with the SHA-256 of the row that each was made of.
+    The stage maps each row on its own. Results are stored as by `map_cached`, with the SHA-256 of
+    the rows that they were made of.
     """
     schema = schema.append(pa.field(_KEY, pa.binary()))
     places: dict[bytes, tuple[str, int]] = {}

@@ -17,10 +17,10 @@ def is_full(error: OSError) -> bool:
 
 
 def error_message(error: InputError | OSError | MemoryError) -> str:
-    """Tells a person of an error: which file, what is wrong, and what to do if space ran out.
+    """An error for people: which file, what is wrong, and what to do if space ran out.
 
-    One line, or several of an InputError that lists choices, by two spaces, or marks a place with a
-    `^`. Other line breaks are of names: they are escaped, as is what a terminal would obey.
+    One line, or several if an InputError lists choices, indented by two spaces, or marks a place
+    with a `^`. Other line breaks, as in names, are escaped, and so are terminal commands.
     """
     return printable(re.sub(r'\n(?!  \S| +\^$)', r'\\n', _told(error)))
 

@@ -5,11 +5,10 @@ Paths, digests, and writes that are whole or absent.
 A bucket has no folders and no locks, and nothing in it can be mapped into memory;
 `manifest.local_copy` copies a finished folder to disk before it is used.
 
-A folder may come from a stranger, with a link in it to a file of the user's. So what lies below a
-folder is reached through `open_below`, which follows no link: to read a file (`opened_below`, or
-`below` for a library that takes a path), to write one (`atomic_path(below(folder, name))`), to list
-(`names_below`) and to remove (`remove_below`). The path of the folder itself is the user's own, and
-may be or lead through a link. A bucket has no links.
+A received folder may hold links to the user's files. So what lies below a folder is reached through
+`open_below`, which follows no link: to read a file (`opened_below`, or `below` for a library that
+takes a path), to write one (`atomic_path(below(folder, name))`), to list (`names_below`) and to
+remove (`remove_below`). The folder's own path is the user's, and may lead through links.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def is_remote(where: str | os.PathLike) -> bool:
 
 def path(where: str | os.PathLike) -> pathlib.Path | epath.Path:
     """A path on disk, or one with the same methods in a bucket."""
-    # Paths on disk are not given to etils: it takes '[' in a folder's name for a pattern, and asks
-    # who owns a file.
+    # Not etils on disk: it takes '[' in a folder's name for a pattern, and asks who owns a file.
     if not is_remote(where):
         return pathlib.Path(where)
     _use_gcsfs()
@@ -72,8 +70,7 @@ def _use_gcsfs() -> None:
         raise InputError("folders in buckets need gcsfs: pip install -e '.[gcs]'")
     # Where TensorFlow is installed, etils would take its code for buckets.
     os.environ['EPATH_USE_TF'] = 'false'
-    # gcsfs would answer for ever from the first list of a folder, and what others write would not
-    # be seen.
+    # gcsfs would cache the first listing of a folder for ever, and miss what others write.
     fsspec.config.conf.setdefault('gs', {}).setdefault('use_listings_cache', False)
 
 
@@ -179,8 +176,8 @@ def below(folder: str | os.PathLike, name: str) -> pathlib.Path | epath.Path:
 def names_below(folder: str | os.PathLike, name: str = '', depth: int | None = None) -> list[str]:
     """The names, with slashes, of all below a folder but folders, on disk or in a bucket.
 
-    Links are named and not followed. With `name`, of those in a folder below it, which may be
-    missing; `depth` is of folders that are looked into. InputError as of `open_below`, for `name`.
+    Links are named and not followed. `name` is a folder below to start in, which may be missing;
+    `depth` limits the levels of folders. InputError as of `open_below`, for `name`.
     """
     names = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Hashes that identify parameters: of an encoder, an entity table, a checkpoint."""
+"""Names of the arrays in a tree, and the hash that identifies it: an encoder, E, a checkpoint."""
 
 import hashlib
 
@@ -6,15 +6,16 @@ import jax
 import numpy as np
 
 
+def leaf_name(path) -> str:
+    """'encoder/w_r/kernel' for the path of a leaf."""
+    return jax.tree_util.keystr(path, simple=True, separator='/')
+
+
 def params_hash(tree) -> str:
     """Hex SHA-256 of a tree of arrays: path, dtype, shape and bytes of every leaf, by path."""
     digest = hashlib.sha256()
-    leaves = [
-        (jax.tree_util.keystr(path, simple=True, separator='/'), leaf)
-        for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]
-    ]
-    for path, leaf in sorted(leaves, key=lambda item: item[0]):
-        leaf = np.asarray(leaf)
-        digest.update(f'{path}\0{leaf.dtype}\0{leaf.shape}\0'.encode())
+    leaves = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
+    for name, leaf in sorted(leaves.items()):
+        digest.update(f'{name}\0{leaf.dtype}\0{leaf.shape}\0'.encode())
         digest.update(leaf.tobytes())
     return digest.hexdigest()

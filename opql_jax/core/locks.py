@@ -53,9 +53,9 @@ class _Held(InputError):
 def writer(folder: str | os.PathLike, patience: float = 0.0) -> Iterator[None]:
     """Keeps other writers out of a folder, on disk or in a bucket, while the context lasts.
 
-    Makes the folder if it is missing. One in which this user may not write is not locked, so that
-    what is finished there can be found finished. Another writer is waited for, `patience` seconds.
-    InputError: another process writes here, and the message says which; or this is no folder.
+    Makes the folder if it is missing. A folder that this user may not write is not locked, so that
+    finished work there is still found. Waits `patience` seconds for another writer. InputError:
+    another process, which the message names, writes here; or this is no folder.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as held:
@@ -218,11 +218,11 @@ def _refusal(folder, signature) -> str:
 def _lease(where) -> Iterator[None]:
     """`writer` without `flock`: each writer puts its own file into the folder, and renews it.
 
-    Whoever then sees no other such file may write. Of two that come at the same moment at least one
-    sees the other, as a bucket lists what was written before; where both do, the one whose file has
-    the later name gives up. One whose file does not change for a minute was killed; it is waited
-    for, and its file removed. A writer that finds its own file removed, after it was cut off from
-    the bucket for so long, ends at once, as another may be writing.
+    A writer that then sees no other file may write. Of two that start at the same moment at least
+    one sees the other, as a bucket lists what was written before; if both do, the one whose file
+    has the later name gives up. A file that does not change for a minute is of a killed writer, and
+    is removed. A writer that finds its own file removed, as after a lost connection, ends at once,
+    as another may be writing.
     """
     folder = files.path(where)
     folder.mkdir(parents=True, exist_ok=True)

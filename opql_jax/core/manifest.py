@@ -36,11 +36,9 @@ MANIFEST = 'manifest.json'
 # Where copies of folders in buckets, and selections of pairs, lie, if not in ~/.cache/opql_jax.
 CACHE_VARIABLE = 'OPQL_CACHE'
 
-# Files whose content was compared with a manifest by this process: path, digest, and the state of
-# the file by `os.stat`.
+# Files that this process compared with a manifest: path, digest, and the file's `os.stat`.
 _checked: set[tuple] = set()
-# A file that changed so recently may change once more within one tick of the file system's clock,
-# which would not show.
+# A file that changed this recently may change again within a tick of the file system's clock.
 _RECENT_NS = 100_000_000
 
 
@@ -176,10 +174,10 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 
 
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
-    """What is noted of an update before it writes, so that all it leaves is removed and no more.
+    """Noted before an update writes, so that all its leftovers are removed and nothing else.
 
-    `names` are those of files and folders that it writes or replaces, of which those that the
-    manifest does not name may go.
+    `names` are the files and folders that it writes or replaces; those that the manifest does not
+    name may be removed.
     """
 
     names: list[FileName]

@@ -1,13 +1,11 @@
-"""How a binary ends when it is asked to: by SIGTERM, Ctrl-C or a hangup.
+"""How a binary ends on SIGTERM, which clusters send before they take a machine, Ctrl-C or a hangup.
 
-Clusters send SIGTERM before they take a machine away.
-
-An exception raised in a signal handler would unwind the stack while threads of XLA are at work,
-which crashes the process, and would not be raised at all as long as XLA compiles. So a thread waits
-for signals, and ends the process on the spot. Nothing on disk is lost, because files appear whole
-or not at all. A hangup, which is the end of the terminal, becomes a SIGTERM. A training loop has
-its state to save, and polls a `PreemptionGuard`; a process that waits for another in `run_binary`
-passes the signal on; a prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
+An exception in a signal handler would unwind the stack while XLA's threads are at work, which
+crashes the process, and would have to wait while XLA compiles. So a thread waits for signals, and
+ends the process on the spot. Nothing on disk is lost, as files appear whole or not at all. A
+hangup, the end of the terminal, becomes a SIGTERM. A training loop, which has its state to save,
+polls a `PreemptionGuard`; a process that waits for another in `run_binary` passes the signal on; a
+prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib

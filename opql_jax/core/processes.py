@@ -32,13 +32,11 @@ def map_ordered(
     """Yields `function(item)` for every item, in the order of the items.
 
     Args:
-        function: can be pickled: a function at the top of a module that is imported, or a
-            `functools.partial` of one. Neither it nor an item may be of what the script itself
-            defines, as processes do not run the script.
-        items: drawn as they are needed, `ahead` of them for each process before the results.
-        processes: their number; 1 runs in this process, None is one per core. A single item is done
-            in this process, too.
-        ahead: with more of them one slow item holds up others less, and more results lie in memory.
+        function: can be pickled: a function of an imported module, or a `functools.partial` of
+            one. The script itself must define neither it nor an item, as processes do not run it.
+        items: drawn as they are needed, `ahead` for each process before the results.
+        processes: their number; None for one per core. 1, or a single item, runs in this process.
+        ahead: if larger, a slow item holds up others less, and more results lie in memory.
 
     Raises:
         InputError: one of the processes was killed. Exceptions of `function` are raised once
@@ -86,7 +84,7 @@ class LimitedProcess:
     """
 
     def __init__(self, memory: int):
-        """Takes the bytes that the process may use beside those that Python itself takes."""
+        """Takes the bytes that the process may use besides Python itself."""
         self._memory = memory
         self._process: Any = None
 
@@ -181,9 +179,8 @@ def _address_space() -> int:
 def _main_hidden() -> Iterator[None]:
     """Lets processes that are started meanwhile begin without the program of this one.
 
-    They would run a script anew, which does again what it does at its top level, or has no file, as
-    at a prompt. Nothing of it is sent to them. Until they are started, other threads cannot pickle
-    what the script defines either.
+    They would run the script's top level again, or fail to find it, as at a prompt. Until they are
+    started, other threads cannot pickle what the script defines.
     """
     with _hiding:
         main = sys.modules['__main__']

@@ -18,8 +18,8 @@ def logged(
 ) -> Iterator[T]:
     """Yields the parts of some work, and logs '512/4773 passages encoded  85.2/s  ETA 50s'.
 
-    `total` is that of the members of all parts, `what` says members of what and what was done with
-    them, `count` gives those of a part. There is a line at the end.
+    `total` is the number of items, `what` names them ('passages encoded'), `count` gives those of a
+    part. The last line comes at the end.
     """
     done, started = 0, time.monotonic()
     last = started

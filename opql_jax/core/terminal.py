@@ -1,10 +1,9 @@
 r"""Text of documents, names, paths and errors on its way to a terminal or a log.
 
-There some characters are commands: they move the cursor, set the clipboard, or reverse what
-follows. A program writes within `escaped_output`, which shows them as JSON would write them
-(`\u001b`); so what is JSON keeps its value. Whoever makes lines of text passes names through
-`one_line`, and sentences through `hanging`, so that a line break in them cannot pass for a line of
-ours.
+Some characters are commands there: they move the cursor, set the clipboard, or reverse what
+follows. Programs write within `escaped_output`, which escapes them as JSON does (`\u001b`), so that
+JSON keeps its value. Names in lines pass through `one_line`, and sentences through `hanging`, so
+that a line break in them cannot pass for a line of ours.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
-# Controls but for tabs and line ends, line and paragraph separators, what embeds, overrides and
-# isolates directions, deprecated format characters, surrogates, annotations and tags. Joiners and
-# marks of direction stay: ordinary text of many scripts has them.
+# Controls except tabs and line ends, line and paragraph separators, embeddings, overrides and
+# isolates of direction, deprecated format characters, surrogates, annotations and tags. Joiners and
+# direction marks stay, as ordinary text of many scripts has them.
 _UNSAFE = (
     '\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff'
     '\ufff9-\ufffb\U000e0000-\U000e007f'

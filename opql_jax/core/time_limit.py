@@ -9,15 +9,14 @@ from typing import TypeVar
 
 from opql_jax.core.errors import InputError
 
-# Seconds that a server of many takes for an answer; a command and a program take as long as it
-# takes.
+# Seconds per answer of a server; commands and programs have no limit.
 SERVED = 10.0
 
 T = TypeVar('T')
 
 
 class TimeLimit:
-    """When a question's work has to end: in time, or once nobody waits. `is_cut`: some was left."""
+    """When a question's work ends: in time, or once nobody waits. `is_cut`: some was left out."""
 
     def __init__(self, seconds: float, stopped: threading.Event | None = None):
         self.seconds, self.is_cut = seconds, False
@@ -35,7 +34,7 @@ _CURRENT: contextvars.ContextVar[TimeLimit | None] = contextvars.ContextVar('lim
 
 @contextlib.contextmanager
 def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[TimeLimit]:
-    """Limits this thread's work within it, to seconds or until nobody waits: `stopped` is set."""
+    """Limits this thread's work in the context, to seconds or until `stopped` is set."""
     limit = TimeLimit(seconds, stopped)
     token = _CURRENT.set(limit)
     try:
@@ -45,7 +44,7 @@ def limited(seconds: float, stopped: threading.Event | None = None) -> Iterator[
 
 
 def passed() -> bool:
-    """Whether the work has to end. Whoever asks leaves out what is left to do, if so."""
+    """Whether the work must end, so that the caller leaves out the rest."""
     limit = _CURRENT.get()
     if limit is None or not limit.is_over:
         return False

@@ -23,8 +23,7 @@ def evaluate_checkpoints(
         model_dir: the workdir of training.
         output_dir: the folder for a single checkpoint. Several write into one folder each, named
             after the step, and their metrics become TensorBoard scalars in `output_dir`.
-        step, patience: a number, None, or 'all' or 'new', which are those of
-            `checkpoints.each_step`.
+        step, patience: a number, None, or as of `checkpoints.each_step`.
         dry_run: opens only the first of several checkpoints, and waits for none.
     """
     output = files.path(output_dir)
@@ -42,10 +41,9 @@ def evaluate_checkpoints(
                 f'{name}/{metric}': value
                 for name, values in metrics.items()
                 for metric, value in values.items()
+                if isinstance(value, float)
             }
-            writer.write(
-                number, {name: value for name, value in scalars.items() if isinstance(value, float)}
-            )
+            writer.write(number, scalars)
     if writer:
         writer.close()
     return metrics

@@ -1,10 +1,10 @@
 """N-way K-shot classification by nearest neighbours: how embeddings tell relations apart.
 
 An episode draws N relations and, of each, K support sentences and one query, all with different
-texts. A query is assigned the relation whose support sentences are on average the most similar to
-it, by the cosine of embeddings centred at their mean over all sentences. L_rel leaves the origin
-open, as a softmax over inner products does not change when all candidates are moved by one vector;
-and most of the length of the embeddings is common to all (0.9 after a short pretraining of MiniLM).
+texts. A query is assigned the relation whose support sentences are on average most similar to it,
+by the cosine of embeddings centred at their overall mean: L_rel leaves the origin open, as moving
+all candidates does not change a softmax over inner products, and embeddings share most of their
+length.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 def group_by_relation(
     relations: list[str], texts: list[str], min_texts: int
 ) -> list[list[np.ndarray]]:
-    """For each relation with so many different texts, by name, the indices of each text."""
+    """For each relation with at least `min_texts` texts, by name, the indices of each text."""
     groups = {}
     for i, (relation, text) in enumerate(zip(relations, texts)):
         groups.setdefault(relation, {}).setdefault(text, []).append(i)

@@ -35,21 +35,21 @@ def evaluate_predictions(
         unknown_topics, unknown_answers (counts); answer_coverage: the share of questions with an
         answer in the vocabulary.
 
-        With a memory, coverage: the share of questions from a topic of which an answer can be
-        reached by some path of that many entries (not from an unknown topic); coverage_of_linked:
-        the same among questions with a known topic; hits@1_of_covered: Hits@1 among the covered
-        questions. Where there are no such questions, there is no metric.
+        With a memory, coverage: the share of questions with an answer that some path of their
+        number of hops reaches from a topic; coverage_of_linked: the same among questions with a
+        known topic; hits@1_of_covered: Hits@1 among covered questions. Metrics over no question are
+        left out.
 
-        From a follower, recall_hop{h}: the mean share of hop h's gold entities that were found
-        there, over the questions whose gold entities are known (of the last hop always: the
-        answers); reach_hop{h}: the share of questions from whose entities after hop h, not the
-        last, some path still leads to an answer, which bounds what later hops can get right.
+        From a follower, recall_hop{h}: the mean share of hop h's gold entities that it found, over
+        questions whose gold entities are known (for the last hop the answers); reach_hop{h}: the
+        share of questions for which some path from the entities of hop h, not the last, leads to an
+        answer, a bound for later hops.
 
         From a language model with a memory, retrieval_accuracy: the share of topics whose best
-        entry in the last hop has an answer as target, among topics from which the memory leads to
-        one, as the paper counts it; retrieval_accuracy_of_all: the same among all topics;
-        null_present and null_absent: the mean mass of null over topics of 1-hop questions that the
-        memory has an entry (topic, answer) for, and over the others.
+        entry in the last hop leads to an answer, among those from which the memory leads to one, as
+        in the paper; retrieval_accuracy_of_all: the same among all topics; null_present and
+        null_absent: the mean mass of null over topics of 1-hop questions with an entry (topic,
+        answer) in the memory, and over the others.
 
     Raises:
         InputError: no question has gold answers.

@@ -53,10 +53,7 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
-    """The graph of a memory of entries `topic`, `target` [N] int: [n, n] float32.
-
-    1 where it has an entry (topic, target).
-    """
+    """The graph of a memory's entries `topic`, `target` [N] int: [n, n] float32, 1 for an entry."""
     pairs = scipy.sparse.coo_array(
         (np.ones(len(topic), np.float32), (topic, target)), shape=(num_entities, num_entities)
     )
@@ -66,12 +63,9 @@ def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
 
 
 def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
-    """Entities from which an answer is exactly j hops away, j = 0 .. hops, by any relation.
+    """Entities from which an answer is exactly j hops away, j = 0 .. hops: [hops + 1, n, B] bool.
 
-    [hops + 1, n, B] bool.
-
-    Row 0 marks the answers themselves: entity ids of each of B questions. The graph is that of
-    `adjacency`.
+    Row 0 marks the answers, entity ids of each of B questions. `graph` is that of `adjacency`.
     """
     out = np.zeros((hops + 1, graph.shape[0], len(answers)), bool)
     for question, ids in enumerate(answers):

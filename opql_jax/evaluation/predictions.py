@@ -1,8 +1,6 @@
-"""Predictions files: one JSON line a question.
+"""Predictions files: a JSON line a question, written in chunks, by one process or several.
 
-Written in chunks so that a killed run resumes, by one process or several.
-
-Every model writes the same records, and whatever writes records of this form can be scored:
+Every model writes the same records, and any records of this form can be scored:
 
     {"id": "q1", "question": "who directed [Up]?", "answers": [{"entity": "Pete Docter",
      "key": "Q1", "weight": 0.9}]}

@@ -26,8 +26,7 @@ from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
 
-# Finer than in training, where every length has a place in every batch. Each length that occurs is
-# compiled once.
+# Finer than in training, where each batch has rows of every length; each is compiled once.
 LENGTHS = tuple(range(16, max(batching.BUCKET_LENGTHS) + 1, 8))
 # Tokens that a device encodes at a time. On a CPU the activations should stay in its cache.
 CPU_TOKENS, ACCELERATOR_TOKENS = 2048, 16384
@@ -66,8 +65,8 @@ class BatchedEncoder:
     ):
         """Places the parameters on all devices.
 
-        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it.
-        What was compiled of a function serves all encoders of one form.
+        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it;
+        it is compiled once for all encoders of one form.
         """
         mesh = options.mesh or make_mesh(local=True)
         on_cpu = platform_of(mesh) == 'cpu'
@@ -82,8 +81,7 @@ class BatchedEncoder:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Encodes rows of `lengths` [n] tokens, longest first.
 
-        `make_batch` is `(indices [m] of rows, size >= m, length) -> arrays [size,
-        ...]`, the inputs of these rows, padded.
+        `make_batch` is `(indices [m], size >= m, length) -> arrays [size, ...]`, padded inputs.
 
         Yields:
             The indices [m] of the rows of each batch, and their results [m, ...].
@@ -140,8 +138,7 @@ def _marked(encoder, params, *batch):
 class MarkedPairEncoder:
     """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage.
 
-    A row shares nothing with the others of a call but the length it is padded to, which changes
-    rounding only.
+    Other rows of a call affect only the length that a row is padded to, and so its rounding.
     """
 
     def __init__(
@@ -313,8 +310,7 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
         return tokens, position[:, None]
 
     vectors = np.empty((len(masked.lengths), encoder.entity_dim), np.float32)
-    # Fewer lengths than of pairs: the mentions of new entities are few, and each length costs a
-    # compilation.
+    # Fewer lengths than of pairs, as mentions of new entities are few and each length is compiled.
     batched = BatchedEncoder(_mention, encoder, params, Batching(batching.BUCKET_LENGTHS))
     for rows, found in batched(masked.lengths, make_batch):
         vectors[rows] = found

@@ -18,13 +18,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import traverse_util
 
 from opql_jax.core.errors import InputError
 
 PAD_ID = 0
 
-# BERT's initialiser. It also suits W_r and W_e: relations are compared by inner products, and with
-# outputs of unit variance (the usual 1/fan_in scale) the first softmax over them would be one-hot.
+# BERT's initialiser. It suits W_r and W_e, too: with outputs of unit variance (the usual 1/fan_in
+# scale) the first softmax over inner products of relations would be one-hot.
 normal_init = nn.initializers.truncated_normal(0.02)
 
 # One mask for all positions of a row, as in T5. A mask for each position costs 15 % of a training
@@ -58,12 +59,11 @@ def _dot_general(inputs, kernel, dimension_numbers, precision):
 
 
 def _rows_joined(rows: int, length: int) -> int:
-    """How many rows of a batch attention takes as one: a power of 2 that divides them.
+    """How many rows of a batch attention packs into one: a power of 2 that divides them.
 
-    A TPU works on 128 numbers of the last axis of an array at a time, which rows of 64 tokens would
-    half fill. Packing them, masked from each other, leaves the cost of attention scores unchanged
-    and halves that of the products with values. Rows of different devices are never packed
-    together: the batch is split evenly over devices.
+    A TPU works on 128 numbers of an array's last axis at a time, which rows of 64 tokens half fill.
+    Packing rows, masked from each other, leaves the cost of attention scores unchanged and halves
+    that of the products with values. Rows of different devices are never packed together.
     """
     of_device = rows // math.gcd(rows, jax.device_count())
     return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)
@@ -77,9 +77,8 @@ def attention(q, k, v, bias):
     """
     logits = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / np.sqrt(q.shape[-1]) + bias
     weights = jnp.exp(logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True)))
-    # The sum divides the products, which are fewer than the weights. To round those after a
-    # division a TPU takes a pass of its own, here and again in the gradient, together a tenth of a
-    # layer's time.
+    # The sum divides the products, which are fewer than the weights. Rounding divided weights would
+    # cost a TPU an extra pass, here and in the gradient: a tenth of a layer's time.
     out = jnp.matmul(weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return (out * (1 / weights.sum(axis=-1, keepdims=True))).astype(v.dtype)
 
@@ -87,10 +86,9 @@ def attention(q, k, v, bias):
 class QueriesKeysValues(nn.Module):
     """Queries [n, heads, C, head] of states [n, C, hidden]; keys, values of h [n, L, hidden].
 
-    Three products, each of which writes its result as attention reads it. One of all three takes a
-    tenth longer on a TPU, by the compiler's estimate for a layer with its gradient: its parts are
-    copied, and so are theirs in the gradient. `num_heads` divides the hidden size; parameters are
-    float32, `dtype` is that of the computation.
+    Three products, each written as attention reads it: of a single one a TPU would copy the parts,
+    also in the gradient, a tenth of a layer's time by the compiler's estimate. `num_heads` divides
+    the hidden size; parameters are float32, `dtype` is that of the computation.
     """
 
     num_heads: int
@@ -152,8 +150,7 @@ class TransformerLayer(nn.Module):
         # With heads before positions both products are plain batched matmuls: on CPU 1.7x faster,
         # gradient included, than jax.nn.dot_product_attention or an einsum.
         q, k, v = QueriesKeysValues(self.num_heads, self.dtype, name='qkv')(join(h), join(all_h))
-        # A mask of weights that all queries of a head share is a mask of its values, which are
-        # fewer.
+        # Masking weights alike for all queries of a head is masking its values, which are fewer.
         v = nn.Dropout(self.dropout_rate, broadcast_dims=(-1,), deterministic=deterministic)(v)
         out = nn.DenseGeneral(
             hidden, axis=(1, 3), dtype=self.dtype, kernel_init=normal_init, name='attention_out'
@@ -273,10 +270,9 @@ class RelationEncoder(nn.Module):
         """The relations of pairs of mentions of a text that was encoded once for all of its pairs.
 
         A mention is the mean of its two ends. A pair has one code, W_r^T [first ; second], with its
-        mentions in the order of the text. The relation is the code where the topic comes first, and
-        the code with its halves swapped where it comes second. So what is learnt about a pair from
-        questions about one side holds for questions about the other: with the second term of
-        `losses.alignment_loss`, alignment on MetaQA gains 2.4 points at one hop.
+        mentions in the order of the text. The relation is this code, with its halves swapped if the
+        topic comes second. So what questions about one side teach about a pair holds for the other
+        side: with the second term of `losses.alignment_loss`, MetaQA gains 2.4 points at one hop.
 
         Args:
             topic, target: [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also
@@ -298,7 +294,7 @@ class RelationEncoder(nn.Module):
     def halves(self, mentions):
         """What mentions [n, hidden_size] (means of their ends) add to codes: [n, 2, d_r] float32.
 
-        As the first of a 'span_pair' and as the second, whose sum is W_r^T [first ; second].
+        Of a 'span_pair' the half of the first and that of the second sum to W_r^T [first ; second].
         """
         kernel = self.w_r.variables['params']['kernel']
         kernel = kernel.reshape(2, self.hidden_size, self.relation_dim)
@@ -366,9 +362,9 @@ class RelationEncoder(nn.Module):
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """Hides padding, tells distances: [n, 1, 1, L], or, if relative, [n, heads, L or C, L].
+        """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L].
 
-        Not -inf, because a row that is all padding, which fills up a batch, must stay finite.
+        Not -inf, as rows of nothing but padding, which fill up a batch, must stay finite.
         """
         hidden = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if not self.relative_buckets:
@@ -427,8 +423,7 @@ def check_fields(encoder: RelationEncoder) -> None:
         )
 
 
-# Fields of an encoder that shapes of parameters show, that bound its rows, or that are of its
-# training or its precision.
+# Fields that shapes of parameters show, that bound rows, or that concern training or precision.
 _NO_OTHER_NUMBERS = set(
     'vocab_size hidden_size num_layers num_heads mlp_size max_length relation_dim entity_dim '
     'dropout_rate dtype accumulate_steps remat parent name'.split()
@@ -436,19 +431,17 @@ _NO_OTHER_NUMBERS = set(
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
-    """Raises InputError if an encoder computes otherwise than its start, unseen in any shape.
+    """Raises InputError if an encoder computes otherwise than its start, in ways no shape shows.
 
-    That is of the class `kind` with `fields`, of which those that are missing have the values of
-    the class; `start` is its path.
+    The start, at the path `start`, is of the class `kind` with `fields` or else its defaults.
     """
     if (given := type(encoder)) is not kind:
         raise InputError(
             f'{start} is of the class {kind.__name__}, and the encoder that is trained '
             f'{given.__name__}: use a file of gin/models for it'
         )
-    for name in (
-        field.name for field in dataclasses.fields(encoder) if field.name not in _NO_OTHER_NUMBERS
-    ):
+    names = [field.name for field in dataclasses.fields(encoder)]
+    for name in (name for name in names if name not in _NO_OTHER_NUMBERS):
         value, other = getattr(encoder, name), fields.get(name, getattr(kind, name, None))
         if value != other:
             raise InputError(
@@ -457,11 +450,26 @@ def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> Non
             )
 
 
+def shape_differences(expected, found) -> str:
+    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
+    shapes = lambda tree: {
+        name: tuple(leaf.shape) for name, leaf in traverse_util.flatten_dict(tree, sep='/').items()
+    }
+    expected, found = shapes(expected), shapes(found)
+    missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
+    other = {name for name in expected.keys() & found.keys() if expected[name] != found[name]}
+    problems = [f'{name}: missing, the model has {expected[name]}' for name in sorted(missing)]
+    problems += [f'{name}: unknown to the model' for name in sorted(unknown)]
+    problems += [f'{name}: {found[name]}, the model has {expected[name]}' for name in sorted(other)]
+    more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
+    return '; '.join(problems[:5]) + more
+
+
 def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
     """The bucket of token j's distance from token i: [length, length] int32, as in T5 and MPNet.
 
-    Half of the buckets are for tokens after i. Of a half, the first half are for one distance each,
-    the others for ranges that grow with the distance, the last one for all from `furthest` on.
+    Half of the buckets are for tokens after i. In each half the first half are for one distance
+    each, the others for growing ranges, the last one for all from `furthest` on.
     """
     distance = np.arange(length)[None, :] - np.arange(length)[:, None]
     half, near = buckets // 2, np.abs(distance)

@@ -1,8 +1,8 @@
 """Where linking begins: rows of E made of names as the encoder reads them, and maps to them.
 
-To be recognised, an entity with a row of its own has to be seen again and again. An encoder that
-was pretrained tells names apart before that: its states at a name, whitened and projected to d_e
-numbers, are a row that another reading of the name, in another question, leads back to.
+An entity has to be seen many times until its row of E is learnt. A pretrained encoder tells names
+apart before that: its states at a name, whitened and projected to d_e numbers, are a row to which
+another reading of the name, in another question, leads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.bulk_encoding import BatchedEncoder, Batching, rows_of_batch
 from opql_jax.models.encoder import RelationEncoder
 
-# Added to the variance of each direction, as a part of the mean variance: directions in which
-# states hardly differ are not blown up.
+# Added to each direction's variance, as a share of the mean one, so that directions in which states
+# hardly differ are not blown up.
 _SHRINKAGE = 0.01
-# The penalty of the least squares, as a part of the mean square of a state's numbers.
+# The penalty of the least squares, as a share of the mean square of a state's numbers.
 _RIDGE = 1e-3
-# States that are summed up at a time.
+# States summed at a time.
 _ROWS = 1 << 16
 # Length of what a map gives: the softmax over E is of its products with rows of length 1.
 SHARPNESS = 20.0

@@ -41,16 +41,15 @@ def encoder_flops(
     layer of hidden size h and feed-forward width m. Leaves out softmax, layer norms and the like;
     padding counts as text. An encoder without a transformer counts 0.
 
-    `positions` are those at which the last layer is computed: 2 + C in `RelationEncoder.encode`, of
-    the two markers and C context mentions, and None for all of them, as in `RelationEncoder.hidden`
-    and in implementations that do not know which are used afterwards.
+    `positions` is the number at which the last layer is computed: 2 + C in `RelationEncoder.encode`
+    with C context mentions; None for all, as in `RelationEncoder.hidden`.
     """
     if not isinstance(encoder, RelationEncoder):
         return 0.0
     n, length = tokens_shape
     hidden, outputs = encoder.hidden_size, length if positions is None else positions
-    # Per position: keys and values; queries and what comes after attention; attention itself.
-    # gated, or plain.
+    # Per position: keys and values; queries and all after attention; attention itself. A
+    # ModernBERT's feed-forward layer is gated.
     mlp = (6 if isinstance(encoder, ModernEncoder) else 4) * hidden * encoder.mlp_size
     read, computed, attention = 4 * hidden**2, 4 * hidden**2 + mlp, 4 * hidden * length
     layers = (encoder.num_layers - 1) * length * (read + computed + attention)

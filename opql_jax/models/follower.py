@@ -57,10 +57,7 @@ class Follower(nn.Module):
         self.w_t = self.param('w_t', _identity, (matrices, self.relation_dim, self.relation_dim))
 
     def query(self, relation, centroid, hop: int) -> Queries:
-        """The queries of hop `hop` (from 0) with W_k folded in, from r and e_X.
-
-        These are [B, d_r] and [B, d_e].
-        """
+        """The queries of a hop (from 0) with W_k folded in, from r [B, d_r] and e_X [B, d_e]."""
         w_t = self.w_t[0 if self.shared_hops else hop]
         relation = jnp.matmul(relation, w_t, precision=_PRECISION)
         q = jnp.matmul(
@@ -134,13 +131,11 @@ class Follower(nn.Module):
 
 
 def follow_loss(entities, weights, answers):
-    """L_follow: cross-entropy of the last hop's set against all answers together (§3).
+    """L_follow: -log of the weight that the last hop gives to all answers together (§3).
 
-    It is -log of their weight.
-
-    A question none of whose answers got any weight (the search kept no entry that leads to one)
-    gives no gradient: it is left out of the mean and counted by `reachable`. Questions without
-    answers, as in padding, count nowhere.
+    A question whose answers got no weight, as the search kept no entry that leads to one, gives no
+    gradient: it is left out of the mean, and lowers `reachable`. Questions without answers, as in
+    padding, count nowhere.
 
     Args:
         entities, weights: [B, k] int32, -1 in unused slots, and float32.

@@ -72,13 +72,9 @@ def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dic
             f'relative_buckets={encoder.relative_buckets}: an MPNet has {MPNET_BUCKETS}, so '
             'transformers has no such model'
         )
-    kind = (
-        _modern_bert
-        if isinstance(encoder, ModernEncoder)
-        else _mpnet
-        if encoder.relative_buckets
-        else _bert
-    )
+    kind = _mpnet if encoder.relative_buckets else _bert
+    if isinstance(encoder, ModernEncoder):
+        kind = _modern_bert
     config, tensors = kind(encoder, params)
     sizes = {
         'vocab_size': encoder.vocab_size,
@@ -114,7 +110,7 @@ def _bert(encoder, params):
 
 
 def _mpnet(encoder, params):
-    """As of a BERT, but for the distance bias and padding, id 1 and first among positions."""
+    """As a BERT, but with a distance bias, and padding of id 1 that takes the first positions."""
     config, bert = _bert(encoder, params)
     pad, segments = 1, 'embeddings.token_type_embeddings.weight'
     config |= {
@@ -148,8 +144,7 @@ def _modern_bert(encoder, params):
         'global_attn_every_n_layers': encoder.global_every,
         'global_rope_theta': encoder.global_theta,
         'local_rope_theta': encoder.local_theta,
-        # None is among its tokens, and those that it would have by default may be more than
-        # there are.
+        # It has none of these, and the defaults may exceed its vocabulary.
         **dict.fromkeys(('bos_token_id', 'eos_token_id', 'cls_token_id', 'sep_token_id')),
     }
     hidden = encoder.hidden_size
@@ -160,14 +155,11 @@ def _modern_bert(encoder, params):
     }
     for i in range(encoder.num_layers):
         layer, prefix = params[f'layers_{i}'], f'layers.{i}'
-        tensors[f'{prefix}.attn.Wqkv.weight'] = (
-            np.asarray(layer['qkv']['kernel']).reshape(hidden, 3 * hidden).T
-        )
-        tensors[f'{prefix}.attn.Wo.weight'] = (
-            np.asarray(layer['attention_out']['kernel']).reshape(hidden, hidden).T
-        )
-        tensors[f'{prefix}.mlp.Wi.weight'] = np.asarray(layer['mlp_in']['kernel']).T
-        tensors[f'{prefix}.mlp.Wo.weight'] = np.asarray(layer['mlp_out']['kernel']).T
+        kernel = lambda name: np.asarray(layer[name]['kernel'])
+        tensors[f'{prefix}.attn.Wqkv.weight'] = kernel('qkv').reshape(hidden, 3 * hidden).T
+        tensors[f'{prefix}.attn.Wo.weight'] = kernel('attention_out').reshape(hidden, hidden).T
+        tensors[f'{prefix}.mlp.Wi.weight'] = kernel('mlp_in').T
+        tensors[f'{prefix}.mlp.Wo.weight'] = kernel('mlp_out').T
         tensors[f'{prefix}.mlp_norm.weight'] = layer['mlp_norm']['scale']
         if i:
             tensors[f'{prefix}.attn_norm.weight'] = layer['attention_norm']['scale']

@@ -1,6 +1,4 @@
-"""OPQL-LM: a language model that retrieves from the memory (paper §4 and appendix).
-
-It mixes the result into its prediction.
+"""OPQL-LM: a language model that mixes what it retrieves into its prediction (paper §4, appendix).
 
 The transformer is the relation encoder's, so that training starts from a pretrained one; EaE's
 entity memory (Févry et al., 2020) can be placed after one of its layers. In a text the answer e2 is
@@ -23,12 +21,12 @@ are combined before the mixing (`combine_topics`).
 
 Three things differ from the paper. First, it mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the
 topics, and compares the result with all of E; its next hop has e_Y + softmax(E m_e2)^T E
-(`mixing='embeddings'`, where W_v, an addition, brings e_Y to the length of m_e2). But a mean of
+(`mixing='embeddings'`, where W_v, an addition, scales e_Y to the length of m_e2). But a mean of
 many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
 Second, the paper mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11),
 where lambda is a softmax over a single score; here lambda is the mass of null, and the entries
-share 1 - lambda. Third, it queries with m_e1 for e: but m_e1 is several times as long as the rows
-of E that it is compared with, so that null, whose key alone would contain it, would always win.
+share 1 - lambda. Third, it queries with m_e1 for e, which is several times as long as rows of E,
+so that null, whose key alone would contain it, would always win.
 """
 
 import dataclasses
@@ -75,8 +73,7 @@ class Heads(nn.Module):
     def setup(self):
         init = nn.initializers.truncated_normal(0.02)
         self.w_f = nn.Dense(self.entity_dim, use_bias=False, kernel_init=init)
-        # Zero, so that at first the entity memory changes nothing and a pretrained encoder starts
-        # as it was.
+        # Zero, so that at first the entity memory leaves a pretrained encoder as it was.
         self.w_b = nn.Dense(self.hidden_size, use_bias=False, kernel_init=nn.initializers.zeros)
         self.r_null = self.param('r_null', nn.initializers.zeros, (self.relation_dim,))
         self.e_null = self.param('e_null', nn.initializers.zeros, (self.entity_dim,))
@@ -84,12 +81,8 @@ class Heads(nn.Module):
 
     def __call__(self, h):
         """Uses all parameters, for `init`."""
-        return (
-            self.entity_memory_output(self.entity_memory_query(h)),
-            self.r_null,
-            self.e_null,
-            self.w_v,
-        )
+        memory = self.entity_memory_output(self.entity_memory_query(h))
+        return memory, self.r_null, self.e_null, self.w_v
 
     def entity_memory_query(self, h):
         """Queries [..., d_e] float32 of the entity memory, from h_start [..., hidden_size]."""
@@ -103,9 +96,9 @@ class Heads(nn.Module):
 def normalize_entity_table(params) -> dict:
     """The parameters with every row of E scaled to length 1, as the language model uses it.
 
-    The answer is the row of E with the largest product with a row of E that was retrieved. Training
-    makes the rows of frequent entities longer, and the longest would be the answer for others: of
-    40,000 entities only a third had their largest product with themselves.
+    The answer is the row with the largest product with a retrieved row. Training lengthens rows of
+    frequent entities, which would win for others, too: of 40,000 entities only a third had their
+    largest product with themselves.
     """
     table = params['entity_table']
     squares = jnp.sum(jnp.square(table), axis=-1, keepdims=True)
@@ -151,15 +144,12 @@ class Output(NamedTuple):
 
 
 class _Retrieval(NamedTuple):
-    """What the hops of a batch share.
-
-    Parameters, memory, relations r [B, d_r], and which entries each query may find.
-    """
+    """What the hops of a batch share."""
 
     params: dict
     memory: ShardedMemory
-    r: jax.Array
-    filter: SearchFilter
+    r: jax.Array  # [B, d_r]
+    filter: SearchFilter  # which entries each query may find
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,13 +167,11 @@ class LanguageModel:
             the paper: the mean embedding of the targets is added to m_e2.
         null_entity: k_null = W_k^T [e ; r_null]; without, W_k^T [e_null ; r_null], the same for all
             queries (the paper's ablation, §4.2.3).
-        filter: hops after the first retrieve only entries whose topic the hop before retrieved,
-            weighted by how much, as relation following does (`memory.follow`). Without, as in the
-            paper, a hop knows these topics by their mean embedding alone, which identifies one
-            topic but not many.
-        exclude_topic: hops after the first retrieve no entry whose target is the topic that the
-            first hop mostly retrieved from (true of MetaQA's questions by construction, see
-            `Follower`).
+        filter: hops after the first retrieve only entries of the topics that the hop before found,
+            weighted as in relation following (`memory.follow`). Without, as in the paper, a hop
+            knows these topics by their mean embedding alone, which identifies only a single one.
+        exclude_topic: hops after the first never return to the topic that the first one mostly
+            retrieved from, as holds for MetaQA's questions (see `Follower`).
     """
 
     encoder: RelationEncoder
@@ -218,15 +206,10 @@ class LanguageModel:
     @functools.partial(jax.jit, static_argnums=0)
     def init(self, key) -> dict:
         """Fresh parameters `{follower, lm}`, those that the encoder lacks."""
-        relation, centroid = (
-            jnp.zeros((1, self.encoder.relation_dim)),
-            jnp.zeros((1, self.encoder.entity_dim)),
-        )
-        follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)['params']
-        return {
-            'follower': follower,
-            'lm': self.heads.init(key, jnp.zeros((1, self.encoder.hidden_size)))['params'],
-        }
+        sizes = self.encoder.relation_dim, self.encoder.entity_dim, self.encoder.hidden_size
+        relation, centroid, state = (jnp.zeros((1, size)) for size in sizes)
+        follower = self.follower.init(key, relation, centroid, 0, method=Follower.query)
+        return {'follower': follower['params'], 'lm': self.heads.init(key, state)['params']}
 
     def __call__(
         self,
@@ -328,10 +311,7 @@ class LanguageModel:
         )
 
     def _read_entity_memory(self, params, layout: Layout, h, text: Texts):
-        """EaE's entity memory: h [n, L, hidden_size] plus what topics and [ENT] retrieve from E.
-
-        Also the topics' Attended.
-        """
+        """EaE's entity memory: h plus what topics and [ENT] retrieve, and the topics' Attended."""
         heads = self.heads.bind({'params': params['lm']})
         positions = jnp.concatenate([text.start, text.r2[:, None] - 1], axis=1)
         queries = heads.entity_memory_query(jnp.take_along_axis(h, positions[:, :, None], axis=1))
@@ -358,10 +338,9 @@ class LanguageModel:
         if before is not None:
             allowed = allowed._replace(topics=before.targets)
         if previous and self.exclude_topic:
-            columns = [
-                x for x in (_main_topic(previous[0]), allowed.excluded_targets) if x is not None
-            ]
-            allowed = allowed._replace(excluded_targets=jnp.concatenate(columns, axis=1))
+            columns = _main_topic(previous[0]), allowed.excluded_targets
+            excluded = jnp.concatenate([x for x in columns if x is not None], axis=1)
+            allowed = allowed._replace(excluded_targets=excluded)
 
         # ---- The k best entries, and their scores with gradient ----
         entries = search.choose(memory, table, queries, self.k, allowed)
@@ -393,10 +372,7 @@ def _concatenate(buckets):
 
 
 def _mixture(log_probs, targets, params, layout: Layout):
-    """lambda [n, 1] and e_Y = sum_i beta_i E[target_i] [n, d_e].
-
-    From log_probs [n, 1 + k] and targets [n, k].
-    """
+    """lambda [n, 1] and e_Y [n, d_e], from log_probs [n, 1 + k] and targets [n, k]."""
     probs = jnp.where(log_probs > MASKED / 2, jnp.exp(log_probs), 0.0)
     beta = jnp.where(targets >= 0, probs[:, 1:], 0.0)
     return probs[:, :1], entity_table.weighted_sum(
@@ -405,10 +381,7 @@ def _mixture(log_probs, targets, params, layout: Layout):
 
 
 def _log_alpha(before: Hop, topics):
-    """log alpha of topics [B, k], their weights among the targets of the hop before.
-
-    Very negative for those it did not retrieve.
-    """
+    """Log weights of topics [B, k] among the targets of the hop before; very negative if absent."""
     same = (topics[:, :, None] == before.targets[:, None, :]) & (topics[:, :, None] >= 0)
     weights = masked_softmax(before.log_probs[:, 1:], before.targets >= 0)  # without null
     alpha = jnp.where(same, weights[:, None, :], 0.0).sum(axis=-1)

@@ -29,6 +29,11 @@ def mean_where(values, weights):
     return (values * weights).sum() / jnp.maximum(weights.sum(), 1.0)
 
 
+def best_is(right, scores):
+    """Whether the best-scored column of each row is `right`: [n] bool; both are [n, columns]."""
+    return jnp.take_along_axis(right, scores.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
 def relation_loss(relations, topic, target, anchor):
     """L_rel: mentions of one ordered pair find each other in the batch (paper §2.2, eq. 2).
 
@@ -49,15 +54,13 @@ def relation_loss(relations, topic, target, anchor):
     valid = topic >= 0
     others = ~jnp.eye(topic.shape[0], dtype=bool)
     candidates = valid[None, :] & others
-    positives = (
-        (topic[:, None] == topic[None, :]) & (target[:, None] == target[None, :]) & candidates
-    )
+    same_topic, same_target = (x[:, None] == x[None, :] for x in (topic, target))
+    positives = same_topic & same_target & candidates
     count = positives.sum(axis=1)
     log_probs = jax.nn.log_softmax(jnp.where(candidates, relations @ relations.T, MASKED), axis=1)
     loss = -jnp.where(positives, log_probs, 0.0).sum(axis=1) / jnp.maximum(count, 1)
     counted = anchor & valid & (count > 0)
-    correct = jnp.take_along_axis(positives, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return mean_where(loss, counted), mean_where(correct, counted)
+    return mean_where(loss, counted), mean_where(best_is(positives, log_probs), counted)
 
 
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
@@ -91,8 +94,7 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     log_all = jax.nn.logsumexp(jnp.where(candidates, logits, MASKED), axis=1)
     log_positive = jax.nn.logsumexp(jnp.where(positives, logits, MASKED), axis=1)
     counted = positives.any(axis=1) & (candidates & ~positives).any(axis=1)
-    best = jnp.where(candidates, logits, MASKED).argmax(axis=1)
-    correct = jnp.take_along_axis(positives, best[:, None], axis=1)[:, 0]
+    correct = best_is(positives, jnp.where(candidates, logits, MASKED))
     ordering = mean_where(jnp.where(counted, log_all - log_positive, 0.0), counted)
     if not fact_weight:
         return ordering, mean_where(correct, counted)
@@ -122,8 +124,7 @@ def label_loss(questions, question_label, relations, label):
     loss = jax.nn.logsumexp(logits, axis=1) - jax.nn.logsumexp(
         jnp.where(positives, logits, MASKED), axis=1
     )
-    correct = jnp.take_along_axis(positives, logits.argmax(axis=1)[:, None], axis=1)[:, 0]
-    counted = positives.any(axis=1)
+    counted, correct = positives.any(axis=1), best_is(positives, logits)
     return mean_where(jnp.where(counted, loss, 0.0), counted), mean_where(correct, counted)
 
 
@@ -180,11 +181,10 @@ def retrieval_loss(log_probs, targets, answers, used, absent, k):
     right = jnp.concatenate([absent[:, None], right], axis=1)
     counted = used & right.any(axis=1)
     log_right = jax.nn.logsumexp(jnp.where(right, log_probs, MASKED), axis=1)
-    best_is_right = jnp.take_along_axis(right, log_probs.argmax(axis=1)[:, None], axis=1)[:, 0]
     null = jnp.exp(log_probs[:, 0])
     return mean_where(jnp.where(counted, -log_right, 0.0), counted), {
         'reachable': mean_where(right[:, : 1 + k].any(axis=1), used),
-        'retrieval_accuracy': mean_where(best_is_right, counted),
+        'retrieval_accuracy': mean_where(best_is(right, log_probs), counted),
         'null_absent': mean_where(null, used & absent),
         'null_present': mean_where(null, counted & ~absent),
     }

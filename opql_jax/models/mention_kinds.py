@@ -1,7 +1,6 @@
-"""The kind of a mention by an encoder's vector: person, organisation, place, or another thing.
+"""The kind of a mention by its vector: person, organisation, place, or another thing.
 
-A recogniser that knows a name by its letters takes Brenwick for a person; how a text speaks of it
-says that it is a place.
+A recogniser that goes by spelling takes Brenwick for a person; its context shows it is a place.
 """
 
 from __future__ import annotations
@@ -23,15 +22,13 @@ from opql_jax.corpus.spans import VALUES
 
 THING = 'thing'
 KINDS = ('person', 'organisation', 'place', THING)
-# Kinds that stay as they were recognised: by rules, or by spaCy where the types that are learnt
-# from have no such kind.
+# Kinds that stay as recognised: by rules, or by spaCy if the training types lack them.
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
-# What the recognised kind counts, in log-odds.
+# Bonus of the recognised kind, in log-odds.
 _RECOGNISED = 1.0
-# Vectors that are made float32 at a time.
+# Vectors converted to float32 at a time.
 _BLOCK = 1 << 14
-# The weight of the squares of the parameters, of vectors with unit variance, and the steps of
-# L-BFGS.
+# Weight decay, for inputs of unit variance, and steps of L-BFGS.
 _DECAY, _STEPS = 1e-3, 200
 
 
@@ -58,10 +55,9 @@ class MentionKinds:
         """The kinds of entities, by all of their mentions and the kinds that were recognised.
 
         Args:
-            vectors, entities: [n, hidden_size] of the mentions of a text, and [n] whom each
-                mentions.
-            recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
-                languages, titles and what the words of a name tell are certain.
+            vectors, entities: [n, hidden_size] of mentions, and [n] the entity of each.
+            recognised: the recogniser's kind of each entity. Values, concepts, groups, languages,
+                titles and kinds that the words of a name tell are certain.
             names: of each entity.
         """
         totals = np.zeros((len(recognised), len(KINDS)), np.float32)

@@ -17,8 +17,7 @@ from opql_jax.parallel.entity_table import Layout
 
 # Entities that a prediction is ranked over.
 NUM_ANSWERS = 10
-# Mass that a topic gives to a target that it did not retrieve, since only the best entries are
-# seen.
+# Mass that a topic gives to targets it did not retrieve, as only its best entries are seen.
 _UNSEEN = 1e-3
 
 

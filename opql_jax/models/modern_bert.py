@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.models.encoder import (
-    PAD_ID,
     REMAT_POLICIES,
     QueriesKeysValues,
     RelationEncoder,
@@ -81,8 +80,8 @@ class ModernEncoder(RelationEncoder):
     """ModernBERT with the relation projection W_r and the mention projection W_e.
 
     Attributes:
-        global_every: of so many layers, one sees the whole row, the first of them.
-        local_window: how many tokens to each side the others see.
+        global_every: each n-th layer, from the first, sees the whole row.
+        local_window: tokens to each side that the others see.
         global_theta, local_theta: of the rotary positions of both kinds of layers.
     """
 
@@ -128,7 +127,7 @@ class ModernEncoder(RelationEncoder):
 
     def _bias_of(self, layer, tokens, positions=None):
         """Added to a layer's attention logits: [n, 1, 1, L], or if local [n, 1, L or C, L]."""
-        bias = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
+        bias = self._attention_bias(tokens)
         if layer % self.global_every == 0:
             return bias
         places = jnp.arange(tokens.shape[1])

@@ -1,8 +1,7 @@
 """Encodes passages once: what mentions say of each other, and vectors of sentences.
 
-`encode_batch` is a pure function of record batches, which a loop or a cluster may map. What it made
-of a passage is kept on disk, so that neither a run that was killed nor a change of other passages
-encodes it twice.
+`encode_batch` is a pure function of record batches, which a loop or a cluster may map. Results are
+kept on disk by passage, so that none is encoded twice after a kill or a change of others.
 """
 
 import functools
@@ -28,8 +27,8 @@ from opql_jax.models.text_encoder import TextEncoder
 BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
 _VERSION = 1
-# Of each passage the vectors of its mentions, and its own with those of its sentences: [n,
-# hidden_size] float16, row by row.
+# Per passage the vectors of its mentions, and its own followed by its sentences': [n, hidden_size]
+# float16.
 ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
 
 
@@ -45,11 +44,8 @@ def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
         )
         vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
         encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
-    arrays = (
-        [pa.array(column, pa.binary()) for column in zip(*encoded)]
-        if encoded
-        else [pa.array([], pa.binary())] * 2
-    )
+    columns = zip(*encoded) if encoded else ([], [])
+    arrays = [pa.array(column, pa.binary()) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
 
 

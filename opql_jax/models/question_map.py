@@ -1,17 +1,14 @@
-"""What a knowledge base of plain text learns from questions with answers.
+"""What a knowledge base of plain text learns from questions: a small change of what words mean.
 
-A small change of what a question's words mean.
-
-The relation r of a step becomes that of `r + r C`, of unit length again, and the score of a memory
-entry `cosine * cosine_weight + added * added_weight`, for questions, sets and training alike.
-Encoder and memory stay as they are. Untrained, C is zero and the weights are one. As another map
-also changes how often answers with certain scores are right, it brings along what that adds to
-their log-odds.
+The relation r of a step becomes `r + r C`, scaled to unit length, and the score of a memory entry
+`cosine * cosine_weight + added * added_weight`, for questions, sets and training alike. Encoder and
+memory stay as they are. Untrained, C is zero and the weights are one. A map also changes how often
+answers of a certain score are right, for which it has a correction of their log-odds.
 
     manifest.json                the digest of the other file, and the encoder that it is for
     map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
 
-The manifest is replaced when the other file is complete, so that a killed training leaves the map
+The manifest is replaced once the other file is complete, so that a killed training keeps the map
 that was there.
 """
 
@@ -59,30 +56,29 @@ FORMAT = FolderFormat(
 SCALE = 20.0
 # Bonus per extra hop: a phrase rarely stands for something by accident.
 LONGER = 0.08
-# The log weight of a topic counts so many times in answers: they should rest on the best of them.
+# Factor of a topic's log weight in answers, which should rest on the best topics.
 COMMIT = 3.0
 # Topics per hop, at most.
 TOPICS = 8
-# The weights, each with the largest that is believed: training starts from 1, 1, 0 and 0 and stays
-# near, and the exponential of no score overflows. `calibration.fit_added` gives log-odds of at
-# most 50.
+# The weights, each with the largest that is accepted: training starts from 1, 1, 0 and 0 and stays
+# close, so that no score overflows. `calibration.fit_added` gives log-odds of at most 50.
 _WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class QuestionMap:
-    """The change, as it is applied: to arrays of NumPy or, where it is trained, of JAX."""
+    """The change, applied to arrays of NumPy or, in training, of JAX."""
 
     change: np.ndarray  # C [d_r, d_r] float32
     cosine_weight: float = 1.0  # what the cosine counts in a score
     added_weight: float = 1.0  # and what is added to it
     longer: float = 0.0  # bonus of a plan per extra hop
-    log_odds: float = 0.0  # added to the log-odds of an answer to be right, see `kb.calibration`
+    log_odds: float = 0.0  # added to those of an answer, see `kb.calibration`
 
     @classmethod
     def untrained(cls, dim: int) -> 'QuestionMap':
-        """The map that changes nothing."""
+        """The identity."""
         return cls(np.zeros((dim, dim), np.float32))
 
     def __call__(self, relations: np.ndarray) -> np.ndarray:
@@ -104,7 +100,7 @@ class QuestionMap:
         return SCALE * self.score(cosines, added) + log_alpha
 
     def worth(self, best, hops):
-        """What a path is worth, by the sum of its hops' best scores and the number of these."""
+        """The score of a path, from the sum of its hops' best scores and their number."""
         return best / hops + (LONGER + self.longer) * (hops - 1)
 
     def hash(self) -> str:
@@ -146,8 +142,7 @@ class QuestionMap:
         """Opens a map that is for an encoder with this `params_hash`; for any if None.
 
         Raises:
-            ManifestError: the folder is missing, is none, a file of it is not what was written, or
-                it is for another encoder.
+            ManifestError: the folder is missing, not a map, damaged, or for another encoder.
         """
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)

@@ -34,7 +34,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
-from opql_jax.models.encoder import RelationEncoder, check_computes
+from opql_jax.models.encoder import RelationEncoder, check_computes, shape_differences
 from opql_jax.models.mention_kinds import MentionKinds
 
 WEIGHTS = 'model.safetensors'
@@ -66,25 +66,13 @@ class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
     encoder: EncoderFields
 
 
-FORMAT = FolderFormat(
-    'opql-encoder',
-    1,
-    'a released encoder',
-    'release',
-    ReleaseConfig,
-    'config.json',
-    'download the encoder again',
-)
+def _format(kind: str) -> FolderFormat[ReleaseConfig]:
+    nouns = f'opql-{kind}', 1, f'a released {kind}', 'release'
+    return FolderFormat(*nouns, ReleaseConfig, 'config.json', f'download the {kind} again')
+
+
 # A reader has one parameter more, see `models.reader`.
-READER_FORMAT = FolderFormat(
-    'opql-reader',
-    1,
-    'a released reader',
-    'release',
-    ReleaseConfig,
-    'config.json',
-    'download the reader again',
-)
+FORMAT, READER_FORMAT = _format('encoder'), _format('reader')
 READER_HEAD, READER_OUTPUTS = 'reader.kernel', 6
 
 
@@ -98,14 +86,13 @@ def write(
 ) -> None:
     """Writes a released encoder.
 
-    `config.json` comes last, without which it is none, and with that of another it is damaged.
+    `config.json`, without which the folder is no release, comes last.
 
     Args:
         folder: new or empty, or that of another release.
         encoder, params: the encoder, whose W_e is left out.
         tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
-        format: FORMAT, or READER_FORMAT for an encoder whose parameters have those of a reader
-            beside them.
+        format: FORMAT, or READER_FORMAT for parameters that include a reader's.
 
     Raises:
         InputError: the folder holds something else, another process writes there, or a parameter is
@@ -135,7 +122,7 @@ def write(
 
 
 def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
-    """Adds or replaces what tells kinds of mentions; ManifestError if there is no such encoder."""
+    """Adds or replaces the classifier of mentions; ManifestError if there is no such encoder."""
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
@@ -169,18 +156,16 @@ def parameters_to_train(
     tokenizer: Tokenizer,
     with_w_r: bool = True,
 ) -> dict[str, Any]:
-    """A released encoder's parameters, to train on from: without W_e and, if left out, W_r.
+    """Parameters to train on from a released encoder, with fresh W_e.
 
     Args:
-        folder, encoder, tokenizer: of the encoder, or 'default'; the encoder that is trained; and
-            the tokenizer of the text.
-        fresh: its parameters, whose W_e stays, and whose W_r, made orthogonal, is taken for one
-            left out.
-        with_w_r: takes its W_r; without, d_r may be another.
+        folder, encoder, tokenizer: the released folder, or 'default'; the encoder to train; and the
+            tokenizer of the text.
+        fresh: parameters of `encoder`.
+        with_w_r: takes the released W_r, too; else the fresh one, made orthogonal, of any d_r.
 
     Raises:
-        InputError: there is no such encoder, it has another shape or another tokenizer, or computes
-            otherwise.
+        InputError: there is no such encoder, or its shape, tokenizer or computation differs.
     """
     path = path_of(folder)
     other, params, own = read(path)
@@ -189,13 +174,10 @@ def parameters_to_train(
             f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}'
         )
     check_computes(encoder, type(other), vars(other), path)
-    shapes = lambda tree: {
-        name: value.shape for name, value in traverse_util.flatten_dict(tree, sep='/').items()
-    }
     merged = {**params, 'w_e': fresh['w_e']}
     if not with_w_r:
         merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
-    if shapes(merged) != shapes(fresh):
+    if shape_differences(fresh, merged):
         fields = ', '.join(
             f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__
         )
@@ -208,7 +190,7 @@ def parameters_to_train(
 
 
 def state(folder: str | os.PathLike) -> tuple:
-    """What differs once a released file was written again: which file, when, how long."""
+    """The state of a release's files, which differs once one was written again."""
     paths = [pathlib.Path(folder, name) for name in (WEIGHTS, TOKENIZER, CARD, KINDS, FORMAT.file)]
     stats = [path.stat() if path.exists() else None for path in paths]
     return tuple(
@@ -217,7 +199,7 @@ def state(folder: str | os.PathLike) -> tuple:
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
-    """What tells the kinds of mentions, None if it has none; ManifestError as of `read`."""
+    """The classifier of mentions, None if there is none; ManifestError as of `read`."""
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, FORMAT)
     if KINDS not in config.files:
@@ -234,11 +216,10 @@ def read(
 ) -> tuple[RelationEncoder, Any, Tokenizer]:
     """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    By READER_FORMAT it opens a reader, whose parameters have those of the reader beside the
-    encoder's.
+    With READER_FORMAT it opens a reader, whose parameters include the reader's.
 
     Raises:
-        ManifestError: the folder is missing, is none, or a file of it is not what was written.
+        ManifestError: the folder is missing, not a release, or damaged.
     """
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, format)
@@ -275,9 +256,8 @@ def read(
         )
     file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
     tokenizer = tokenizer_lib.load_tokenizer(file)
-    if (
-        most := max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-    ) >= encoder.vocab_size:
+    most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+    if most >= encoder.vocab_size:
         raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {format.advice}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 

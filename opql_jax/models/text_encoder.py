@@ -30,11 +30,11 @@ from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.models.mention_kinds import MentionKinds
 
-# Rows of tokens that are encoded together of many questions, and the multiple that their lengths
-# are filled up to: of few shapes, as each is compiled. What fits into one batch is filled up to a
-# power of two of rows, or not at all, so that one question is quick.
+# Rows of a batch of questions, and the multiple that their lengths are padded to, as each shape is
+# compiled. A smaller batch is padded to a power of two of rows, or up to _FEW not at all, so that
+# one question is quick.
 _ROWS, _FEW, _LENGTHS = 32, 4, 8
-# Tokens around a pair that are encoded of a longer text.
+# Tokens around a pair that are read of a longer text.
 _WINDOW = max(LENGTHS) - 2
 
 CharacterSpan = tuple[int, int]
@@ -66,8 +66,7 @@ class TextEncoder:
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
         """Opens a released encoder, 'default' for this package's; InputError if there is none.
 
-        One that is open in this program is given again, with all that it has compiled: do not
-        change it.
+        An open one is shared, with all that it has compiled: do not change it.
         """
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
@@ -181,12 +180,9 @@ class TextEncoder:
         """Texts as `_encode` takes them, with no topic."""
         _check_texts(texts)
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        ends = self.special.cls, self.special.sep
-        tokens = (
-            np.array([ends[0], *encoding.ids[:_WINDOW], ends[1]], np.int32)
-            for encoding in encodings
-        )
-        return [markup.MarkedQuestion(of_text, 0, 0) for of_text in tokens]
+        cls, sep = self.special.cls, self.special.sep
+        rows = ([cls, *encoding.ids[:_WINDOW], sep] for encoding in encodings)
+        return [markup.MarkedQuestion(np.array(row, np.int32), 0, 0) for row in rows]
 
     def _questions(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]
@@ -195,12 +191,10 @@ class TextEncoder:
         for number, (text, span) in enumerate(_rows(texts, topic_spans=topic_spans)):
             _check_span(number, 'topic_spans', text, span)
         marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
-        if (
-            longest := max((len(question.tokens) for question in marked), default=0)
-        ) > self.module.max_length:
+        longest = max((len(question.tokens) for question in marked), default=0)
+        if longest > (most := self.module.max_length):
             raise InputError(
-                f'a question has {longest} tokens, at most '
-                f'{self.module.max_length} are read: shorten it'
+                f'a question has {longest} tokens, at most {most} are read: shorten it'
             )
         return marked
 

@@ -47,7 +47,7 @@ class Attended(NamedTuple):
 class Layout(NamedTuple):
     """How the entity table is placed on a mesh."""
 
-    mesh: Mesh  # over all of whose devices, or those of each slice, the rows are split
+    mesh: Mesh  # whose devices, or those of each slice, share the rows
     num_entities: int  # rows of the table; those after them are padding
 
 
@@ -128,6 +128,16 @@ def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
     return run(pad_rows(table, mesh), ids, values)
 
 
+def _over_rows(shard, layout: Layout, inputs, outputs):
+    """`jax.shard_map` of a scan of each device's rows.
+
+    The check does not see through the scan that what was summed over devices is the same on each.
+    """
+    return jax.shard_map(
+        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
+    )
+
+
 def _forward_shard(vectors, labels, table, *, layout, chunk):
     """(log-sum-exp, score of the label, whether it is best), each [M], the same on all devices."""
     label = labels[:, None]
@@ -179,10 +189,7 @@ def _cross_entropy(vectors, labels, table, layout, chunk):
 def _cross_entropy_forward(vectors, labels, table, layout, chunk):
     shard = functools.partial(_forward_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
-    # The check does not see through the scan that what was summed over devices is the same on each.
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, split, ROWS), out_specs=split, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, ROWS), split)
     lse, score, correct = run(vectors, labels, table)
     return (jnp.where(labels >= 0, lse - score, 0.0), correct), (vectors, labels, table, lse)
 
@@ -192,10 +199,7 @@ def _cross_entropy_backward(layout, chunk, residuals, cotangents):
     weights = jnp.where(labels >= 0, cotangents[0], 0.0)
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_backward_shard, layout=layout, chunk=chunk, split=split)
-    inputs, outputs = (split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, split, split, ROWS), (split, ROWS))
     to_vectors, to_table = run(vectors, labels, lse, weights, table)
     return to_vectors, None, to_table
 
@@ -230,12 +234,11 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
     """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
 
-    One entity is drawn from each of `num_sampled` runs of ids of equal length: uniform, without
-    repetition, and with all entities sampled it is the full softmax. (Ids are not sorted by
-    frequency, so a log-uniform draw would mean nothing.) Every drawn entity but the label stands
-    for its whole run, which is the logQ correction: the estimated sum in the softmax has the right
-    mean, and the loss tends to the full one as num_sampled grows. The draws are the same on any
-    number of devices.
+    One entity is drawn from each of `num_sampled` equal runs of ids: uniformly and without
+    repetition, as ids are not sorted by frequency; with all sampled it is the full softmax. Every
+    drawn entity but the label stands for its whole run (the logQ correction), so that the estimated
+    sum has the right mean, and the loss tends to the full one as num_sampled grows. The draws do
+    not depend on the number of devices.
 
     Returns:
         loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
@@ -323,10 +326,7 @@ def _attend(vectors, table, layout, chunk):
 def _attend_forward(vectors, table, layout, chunk):
     shard = functools.partial(_attend_shard, layout=layout, chunk=chunk)
     split = slice_spec(len(vectors), layout.mesh)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
-    )
-    found, lse, best = run(vectors, table)
+    found, lse, best = _over_rows(shard, layout, (split, ROWS), split)(vectors, table)
     return (found, lse, best), (vectors, table, found, lse)
 
 
@@ -335,10 +335,7 @@ def _attend_backward(layout, chunk, residuals, changes):
     change, change_of_lse, _ = changes
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_attend_backward_shard, layout=layout, chunk=chunk, split=split)
-    inputs, outputs = (split, split, split, split, split, ROWS), (split, ROWS)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, split, split, split, split, ROWS), (split, ROWS))
     return run(vectors, lse, found, change, change_of_lse, table)
 
 
@@ -406,7 +403,5 @@ def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)
-    run = jax.shard_map(
-        shard, mesh=layout.mesh, in_specs=(split, ROWS), out_specs=split, check_vma=False
-    )
+    run = _over_rows(shard, layout, (split, ROWS), split)
     return run(lax.stop_gradient(vectors).astype(jnp.float32), lax.stop_gradient(table))

@@ -50,8 +50,7 @@ def scatter(gradients: dict[str, jax.Array], mesh: Mesh) -> dict[str, jax.Array]
         split = spec(name, value.shape, mesh)
         if split == _WHOLE:
             return value
-        # First whole: of the part alone the compiler would make loops that compute and pass on the
-        # gradient piece by piece.
+        # First whole: for a part the compiler would compute and pass on the gradient in loops.
         whole = lax.with_sharding_constraint(value, NamedSharding(mesh, _WHOLE))
         return lax.with_sharding_constraint(whole, NamedSharding(mesh, split)).astype(jnp.float32)
 

@@ -1,12 +1,11 @@
 """The device mesh, and how arrays are split over it.
 
-One mesh with axes ('data', 'model') serves the project, and with an axis 'slice' before them where
-devices are of several slices, between which they exchange slowly: TPU slices joined by a
-data-centre network, or hosts of GPUs. Rows of the entity table and of a memory are split over all
-devices of a slice (ROWS), and each slice has all of them; a batch is split over 'slice' and 'data'
-(`batch_spec`), the queries of a search over everything. Of the other parameters `fsdp` splits those
-that are large, within a slice too. Where other modules speak of all devices that rows are split
-over, those of a slice are meant.
+One mesh with axes ('data', 'model') serves the project, preceded by an axis 'slice' if there are
+several slices with slow links between them: TPU slices joined by a data-centre network, or hosts of
+GPUs. Rows of the entity table and of a memory are split over all devices of a slice (ROWS), and
+each slice has all of them; a batch is split over 'slice' and 'data' (`batch_spec`), the queries of
+a search over everything. `fsdp` splits the other large parameters, within a slice, too. Where other
+modules speak of all devices that rows are split over, those of a slice are meant.
 """
 
 import collections
@@ -38,8 +37,8 @@ def make_mesh(
         local: of this process only, for work that it does by itself.
 
     Raises:
-        InputError: there are fewer devices than asked for, or more, where they are those of several
-            processes; `model` does not divide them, or slices cannot be of equal size.
+        InputError: there are too few devices, or several processes would leave some unused; `model`
+            does not divide them, or slices cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)
@@ -132,8 +131,8 @@ def replicate(tree, mesh: Mesh):
 def shard_batch(batch, mesh: Mesh):
     """Splits the first dimension of a batch's arrays, which every process has whole.
 
-    Others than divide evenly are replicated, which changes the place of the work, never the result.
-    Training refuses such batches before it compiles.
+    Arrays that do not divide evenly are replicated: the same result by another distribution of
+    work. Training refuses such batches before it compiles.
     """
     whole = NamedSharding(mesh, PartitionSpec())
     split = NamedSharding(mesh, batch_spec(mesh))

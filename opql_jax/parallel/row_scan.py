@@ -13,8 +13,7 @@ from opql_jax.parallel.mesh import ROW_AXES, platform_of, row_devices
 # 16384 0.8 times.
 DEFAULT_CHUNK = 4096
 
-# Large and finite: a device that holds nothing but padding must add nothing, without the NaN that
-# inf - inf would make.
+# Large and finite: a device with nothing but padding must add nothing, and inf - inf is NaN.
 MASKED = -1e30
 
 # Rows whose best score is a reference for the exponentials of all, and how far float32 lets scores
@@ -67,10 +66,10 @@ def scan_with_reference(step, carry, vectors, table, layout, chunk):
 
     carry[0] is the best score [M].
 
-    With a reference that is known before the scores a TPU sums while it multiplies, and never
-    writes the scores. With the running maximum as reference it has to read them again, which takes
-    three times as long. The reference is the best score of a few rows. Should the best of all be so
-    far from it that float32 does not hold the exponentials, they are summed again from that.
+    With a reference known before the scores, a TPU sums while it multiplies and never writes them;
+    with the running maximum it has to read them again, which takes three times as long. The
+    reference is the best score of a few rows. If the best of all is so far from it that float32
+    cannot hold the exponentials, they are summed again from that.
 
     Returns:
         The reference [M], the same on all devices, and the last carry.

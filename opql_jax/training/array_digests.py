@@ -21,6 +21,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import future
 
 from opql_jax.core import distributed
+from opql_jax.core.hashing import leaf_name
 
 
 class Part(NamedTuple):
@@ -34,7 +35,7 @@ class Part(NamedTuple):
 
 
 class ArrayDigest(NamedTuple):
-    """What is known of an array: parts are (start, stop, hex SHA-256), sorted."""
+    """The digest of an array: its sorted parts (start, stop, hex SHA-256)."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -46,11 +47,10 @@ Digests = dict[str, dict[str, ArrayDigest]]
 
 
 def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
-    """Copies the array parts that this process is to hash: the first of those held twice.
+    """Copies the array parts that this process hashes; of replicas only the first is.
 
-    `items` are trees of arrays by name; a NumPy array is whole in each process, of which the first
-    hashes it. `shapes` are trees alike, whose leaves have a `shape`: that of the array without
-    padding.
+    `items` are trees of arrays by name; the first process hashes those of NumPy, which all have
+    whole. `shapes` are like trees, whose leaves have the arrays' `shape` without padding.
     """
     parts = []
     for item, tree in items.items():
@@ -63,7 +63,7 @@ def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
                 # A copy: what the array lies in belongs to the next step of training.
                 copy = np.array(np.asarray(data)[kept], copy=True, order='C')
                 if copy.size or not math.prod(whole):
-                    parts.append(Part(item, _name(path), whole, start, copy))
+                    parts.append(Part(item, leaf_name(path), whole, start, copy))
     return parts
 
 
@@ -77,16 +77,12 @@ def _held(leaf):
     return [(tuple(part.start or 0 for part in shard.index), shard.data) for shard in shards]
 
 
-def _name(path) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator='/')
-
-
 def _sha256(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def _joined(files: list) -> Digests:
-    """The digests of all processes; ValueError if parts are missing or are no such."""
+    """The digests of all processes; ValueError if parts are missing or malformed."""
     out: Digests = {}
     for item, name, dtype, shape, start, stop, digest in (row for file in files for row in file):
         known = out.setdefault(item, {}).setdefault(name, ArrayDigest(dtype, tuple(shape), []))
@@ -105,13 +101,13 @@ def _joined(files: list) -> Digests:
 
 
 def identity(arrays: Mapping[str, ArrayDigest]) -> str:
-    """Hex SHA-256 of an item's arrays, and how they were split when they were written."""
+    """Hex SHA-256 of an item's arrays, which also depends on how they were split."""
     return hashlib.sha256(json.dumps(sorted(arrays.items())).encode()).hexdigest()
 
 
 def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
-    """The shapes of saved arrays, without the padding that is in those of `tree`."""
-    whole = lambda path, leaf: arrays[_name(path)].shape if _name(path) in arrays else leaf.shape
+    """The shapes of saved arrays, without the padding of `tree`."""
+    whole = lambda path, leaf: arrays.get(leaf_name(path), leaf).shape
     return jax.tree.map_with_path(
         lambda path, leaf: jax.ShapeDtypeStruct(whole(path, leaf), leaf.dtype), tree
     )
@@ -120,7 +116,7 @@ def shapes_of(tree, arrays: Mapping[str, ArrayDigest]):
 def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
     """The name of the first array that `tree` lacks, or has of another type or shape; or ''."""
     expected = {
-        _name(path): f'{leaf.dtype} {list(leaf.shape)}'
+        leaf_name(path): f'{leaf.dtype} {list(leaf.shape)}'
         for path, leaf in jax.tree.leaves_with_path(tree)
     }
     found = {name: f'{known.dtype} {list(known.shape)}' for name, known in arrays.items()}
@@ -132,20 +128,18 @@ def first_difference(tree, arrays: Mapping[str, ArrayDigest]) -> str:
 
 
 def without_padding(tree, arrays: Mapping[str, ArrayDigest]):
-    """Restored arrays, which have the padding that they were written with, without it."""
+    """Restored arrays without the padding that they were written with."""
 
     def cut(path, leaf):
-        known = arrays.get(_name(path))
-        if known is None or leaf.shape == known.shape:
-            return leaf
-        return leaf[tuple(map(slice, known.shape))]
+        shape = arrays.get(leaf_name(path), leaf).shape
+        return leaf if leaf.shape == shape else leaf[tuple(map(slice, shape))]
 
     return jax.tree.map_with_path(cut, tree)
 
 
 def differs(tree, arrays: Mapping[str, ArrayDigest]) -> bool:
-    """Whether arrays in the memory of this process are not those of the digests."""
-    leaves = {_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
+    """Whether arrays in main memory differ from their digests."""
+    leaves = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
     if leaves.keys() != arrays.keys():
         return True
     if any(
@@ -185,7 +179,7 @@ async def _write(directory, parts: list[Part]) -> None:
 @ocp.args.register_with_handler(Handler, for_save=True)
 @dataclasses.dataclass
 class SaveDigests(ocp.args.CheckpointArgs):
-    """What is hashed and written."""
+    """The parts to hash and write."""
 
     parts: list[Part]
 
@@ -193,4 +187,4 @@ class SaveDigests(ocp.args.CheckpointArgs):
 @ocp.args.register_with_handler(Handler, for_restore=True)
 @dataclasses.dataclass
 class RestoreDigests(ocp.args.CheckpointArgs):
-    """Nothing is to be said."""
+    """Takes no arguments."""

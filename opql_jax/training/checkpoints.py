@@ -21,9 +21,10 @@ from flax import traverse_util
 from opql_jax.core import distributed, files
 from opql_jax.core.arrays import most_bytes
 from opql_jax.core.errors import InputError
+from opql_jax.models.encoder import shape_differences
 from opql_jax.training import array_digests
 
-# Where steps are moved that are about to be removed, lest a run that is killed leaves half of one.
+# Steps are moved here before they are removed, so that a killed run never leaves half of one.
 _REMOVED = 'removed'
 
 
@@ -67,25 +68,25 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(
                 self.directory, options=options, item_names=tuple(handlers), item_handlers=handlers
             )
-        except (ValueError, TypeError) as error:  # of metadata that are no such
+        except (ValueError, TypeError) as error:  # damaged metadata
             raise CheckpointError(
                 f"{self.directory} cannot be read ({str(error).splitlines()[0][:200]}): a step's "
-                'metadata are damaged, or were written'
-                ' by another version. Copy the folder again from where it was trained.'
+                'metadata are damaged, or were written by another version. Copy the folder again '
+                'from where it was trained.'
             ) from error
         if not read_only:
-            self._remove_moved()  # by a run that was killed
+            self._remove_moved()  # what a killed run left
 
     def _remove_moved(self):
         if distributed.is_primary() and (self.directory / _REMOVED).exists():
             files.rmtree(self.directory / _REMOVED)
 
     def steps(self) -> list[int]:
-        """Those that were saved whole and are there, oldest first."""
+        """The steps on disk, oldest first."""
         return sorted(self._manager.all_steps())
 
     def latest_step(self) -> int | None:
-        """The newest step that was saved whole, or None."""
+        """The newest step on disk, or None."""
         return self._manager.latest_step()
 
     def save(self, step: int, params, opt_state, meta: dict, shapes=None) -> None:
@@ -95,11 +96,9 @@ class Checkpoints:
         they may change.
 
         Args:
-            step, params, opt_state: updates that were made, and trees of arrays, as they lie on the
-                devices.
+            step, params, opt_state: updates made, and trees of arrays as they lie on the devices.
             meta: JSON values.
-            shapes: (params, opt_state) of `jax.ShapeDtypeStruct`, without the rows that padding
-                adds on these devices; as they are if None.
+            shapes: (params, opt_state) of `jax.ShapeDtypeStruct` without padding; None for none.
 
         Raises:
             CheckpointError: it, or the step before, cannot be written, such as on a full disk.
@@ -121,7 +120,7 @@ class Checkpoints:
             raise self._not_written(error) from error
 
     def wait(self) -> None:
-        """Returns once what was saved is on disk; CheckpointError if it cannot be written."""
+        """Returns once the last save is on disk; CheckpointError if it cannot be written."""
         try:
             self._manager.wait_until_finished()
         except Exception as error:
@@ -131,14 +130,17 @@ class Checkpoints:
             self._remove_moved()
 
     def _not_written(self, error: Exception) -> CheckpointError:
-        """What to say of a failure of Orbax, whose errors have any type and length."""
+        """The error to raise when Orbax, whose own have any type and length, cannot write."""
         reason = ': '.join(str(error).split('\n')[0].split(': ')[-2:])
         step, self._saving = self._saving, None
         return CheckpointError(
-            f'checkpoint {self.directory / str(step)} cannot be written ({type(error).__name__}: '
-            f'{reason}). Those before it are as they were: make room or mend the folder, and run '
-            'the same command again.'
+            f'{self._name(step)} cannot be written ({type(error).__name__}: {reason}). Those '
+            'before it are as they were: make room or mend the folder, and run the same command '
+            'again.'
         )
+
+    def _name(self, step: int | None) -> str:
+        return f'checkpoint {self.directory / str(step)}'
 
     def _require_step(self, step: int | None) -> int:
         step = self.latest_step() if step is None else step
@@ -160,18 +162,20 @@ class Checkpoints:
         except Exception as error:
             raise self._unreadable(step, error) from error
 
-    def _unreadable(self, step: int, error: Exception) -> CheckpointError:
-        """What to say of a failure inside Orbax, whose errors have any type and length."""
+    def _unreadable(self, step: int, error: Exception | str) -> CheckpointError:
+        """The error to raise for what is wrong with a step; Orbax's have any type and length."""
         if not (self.directory / str(step)).exists():
             return CheckpointError(
-                f'checkpoint {self.directory / str(step)} was removed while it was read, by the '
-                'training that goes on: use a newer one, or train with a larger keep_checkpoints'
+                f'{self._name(step)} was removed while it was read, by the training that goes on: '
+                'use a newer one, or train with a larger keep_checkpoints'
             )
         reason = str(error).split('\n')[0][:200]
+        if isinstance(error, Exception):
+            reason = f'{type(error).__name__}: {reason}'
         return CheckpointError(
-            f'checkpoint {self.directory / str(step)} cannot be read ({type(error).__name__}: '
-            f"{reason}). It is damaged or was written by another version: delete that step's "
-            'folder to fall back to an older one, or train again.'
+            f'{self._name(step)} cannot be read ({reason}). It is damaged or was written by '
+            "another version: delete that step's folder to fall back to an older one, or train "
+            'again.'
         )
 
     def meta(self, step: int | None = None) -> dict:
@@ -206,20 +210,18 @@ class Checkpoints:
         step = self._require_step(step)
         digests = self._restore(step)['digests']
         shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
-        check_shapes(params, shapes, f'checkpoint {self.directory / str(step)}')
+        check_shapes(params, shapes, self._name(step))
         known = digests.get('opt_state', {})
         written = array_digests.shapes_of(self._saved_shapes(step, 'opt_state'), known)
         if difference := array_digests.first_difference(written, known):
-            error = ValueError(f'its digests are of another opt_state: {difference}')
-            raise self._unreadable(step, error)
+            raise self._unreadable(step, f'its digests are of another opt_state: {difference}')
         if difference := array_digests.first_difference(opt_state, known):
             raise CheckpointError(
-                f'checkpoint {self.directory / str(step)} was trained by another optimizer '
-                f'({difference}): go on with that one, or train into another folder, from this '
-                'model by init_from'
+                f'{self._name(step)} was trained by another optimizer ({difference}): go on with '
+                'that one, or train into another folder, from this model by init_from'
             )
-        # Of shapes alone Orbax would make arrays on the devices that wrote them, which may be
-        # others, of other processes.
+        # Given shapes alone, Orbax would restore to the devices that wrote the arrays, which may
+        # belong to other processes.
         plain = lambda tree: jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tree)
         out = self._restore(
             step,
@@ -233,23 +235,21 @@ class Checkpoints:
         """The meta data; cuts off padding, and compares digests, as Orbax keeps no checksums."""
         meta, digests = dict(restored['meta'] or {}), restored['digests']
         if meta.pop('meta_hash', None) != _meta_hash(meta):
-            error = ValueError('its meta data are not those that were written')
-            raise self._unreadable(step, error)
+            raise self._unreadable(step, 'its meta data are not those that were written')
         for item in ('params', 'opt_state'):
             arrays = digests.get(item, {})
             if item in restored:
                 restored[item] = array_digests.without_padding(restored[item], arrays)
                 if array_digests.differs(restored[item], arrays):
-                    error = ValueError(f'its {item} are not those that were written')
-                    raise self._unreadable(step, error)
+                    raise self._unreadable(step, f'its {item} are not those that were written')
             meta[f'{item}_hash'] = array_digests.identity(arrays)
         params = traverse_util.flatten_dict(restored.get('params') or {}, sep='/')
         for name, array in params.items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
-                    f'checkpoint {self.directory / str(step)}: {name} has numbers that are not '
-                    'finite, so nothing can be scored with it: use an earlier step, or delete that '
-                    "step's folder and train on with a lower learning rate"
+                    f'{self._name(step)}: {name} has numbers that are not finite, so nothing can '
+                    "be scored with it: use an earlier step, or delete that step's folder and "
+                    'train on with a lower learning rate'
                 )
         return meta
 
@@ -259,16 +259,15 @@ class Checkpoints:
         except Exception as error:
             raise self._unreadable(step, error) from error
         if saved is None:
-            raise self._unreadable(step, ValueError(f'no {item} in it'))
+            raise self._unreadable(step, f'no {item} in it')
         tree = getattr(saved, 'tree', saved)
         is_array = lambda leaf: hasattr(leaf, 'shape') and hasattr(leaf, 'dtype')
         if not all(map(is_array, jax.tree.leaves(tree))):
-            raise self._unreadable(step, ValueError('its metadata are not those of arrays'))
-        # Orbax joins names to the path of the checkpoint, so that /other/array would be read in its
-        # place.
+            raise self._unreadable(step, 'its metadata are not those of arrays')
+        # Orbax joins names to the checkpoint's path, and would read /other/array in its place.
         named = traverse_util.flatten_dict(tree) if item == 'params' else {}
         if paths := sorted('.'.join(name) for name in named if '/' in ''.join(name)):
-            raise self._unreadable(step, ValueError(f'the parameter {paths[0]!r} is a path'))
+            raise self._unreadable(step, f'the parameter {paths[0]!r} is a path')
         return tree
 
     def _check_size(self, step: int, saved) -> None:
@@ -278,11 +277,11 @@ class Checkpoints:
         length = sum(file.stat().st_size for file in folder.rglob('*') if file.is_file())
         size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(saved))
         if size > most_bytes(length):
-            error = ValueError(f'it names parameters of {size} bytes, and has files of {length}')
-            raise self._unreadable(step, error)
+            reason = f'it names parameters of {size} bytes, and has files of {length}'
+            raise self._unreadable(step, reason)
 
     def close(self) -> None:
-        """Waits for what was saved, see `wait`."""
+        """Waits for the last save, see `wait`."""
         try:
             self.wait()
         finally:
@@ -303,7 +302,7 @@ def _meta_hash(meta: dict) -> str:
     return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
 
 
-# What stands for several steps, and the seconds between two looks for new ones.
+# Words for several steps, and the seconds between two looks for new ones.
 ALL, NEW = 'all', 'new'
 _POLL_EVERY = 5.0
 _LATER, _END = -1, -2
@@ -314,9 +313,9 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
 
     Args:
         workdir: of a training run, which may be going on, or not have begun.
-        which: 'all' that are there; or 'new', the newest, and again the newest whenever one has
-            come. Those between are passed over, as training removes the older ones.
-        patience: seconds after which none is waited for any more.
+        which: 'all' that are there; or 'new', the newest, and again the newest whenever one
+            appears. Those in between are skipped, as training removes older ones.
+        patience: seconds without a new one after which to stop.
 
     Raises:
         InputError: `which` is neither, or (CheckpointError) there is none.
@@ -358,22 +357,3 @@ def check_shapes(expected, found, where: str) -> None:
             f'{where} does not fit the model: {differences}. Use the gin files it was trained '
             'with, or another workdir.'
         )
-
-
-def shape_differences(expected, found) -> str:
-    """The first parameters of `found` that are missing, unknown, or misshapen; '' if none."""
-    flat = lambda tree: traverse_util.flatten_dict(tree).items()
-    shapes = lambda tree: {'/'.join(name): tuple(leaf.shape) for name, leaf in flat(tree)}
-    expected, found = shapes(expected), shapes(found)
-    problems = [
-        f'{name}: missing, the model has {expected[name]}'
-        for name in sorted(expected.keys() - found.keys())
-    ]
-    problems += [f'{name}: unknown to the model' for name in sorted(found.keys() - expected.keys())]
-    problems += [
-        f'{name}: {found[name]}, the model has {expected[name]}'
-        for name in sorted(expected.keys() & found.keys())
-        if expected[name] != found[name]
-    ]
-    more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
-    return '; '.join(problems[:5]) + more

@@ -28,7 +28,7 @@ _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 def read_typed(path: str | os.PathLike) -> list[Document]:
     """Documents of DocRED's form (`datasets.docred`) with mentions; entities begin with their type.
 
-    InputError, which says which, if a document is bad.
+    InputError names a bad document.
     """
     with tempfile.TemporaryDirectory() as folder:
         rejected = pathlib.Path(folder, 'rejected.jsonl')

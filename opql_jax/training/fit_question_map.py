@@ -1,14 +1,13 @@
-"""Fits a `QuestionMap` to questions with answers, whose hops nobody knows.
+"""Fits a `QuestionMap` to questions with answers, without labels for their hops.
 
 What an untrained answerer finds is collected once: for each plan of a question the entries of every
 hop, padded to a common number. The answerer's own softmax over them, and over the plans, is
 differentiable in the map; the loss is minus the log of the weight of the right answers, with a
 penalty on the size of the change. A large change learns the training questions by heart, so the
-penalty is chosen on questions that were left out, and the untrained map is among the choices.
+penalty is chosen on held-out questions, and the untrained map is among the choices.
 """
 
 import dataclasses
-import functools
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,23 +22,21 @@ from opql_jax.models.question_map import COMMIT, SCALE, TOPICS, QuestionMap
 
 _log = logging.getLogger(__name__)
 
-# What the squared size of the change costs; the first that is tried changes least.
+# Penalties on the squared size of the change to choose from, and that on a weight's.
 PENALTIES = (0.3, 0.03, 0.003)
-# What the squared change of a weight costs.
 _WEIGHT_PENALTY = 1.0
 _STEPS, _BATCH, _LEARNING_RATE = 150, 64, 0.1
-# Parts of the training questions of which each is left out once; of many questions only the
-# first is.
+# Folds of cross-validation; of so many questions only the first is held out.
 FOLDS, _MANY = 3, 100
-# A question whose answers have less weight than this pulls no harder.
+# Weights of answers below this count as this, so that no question pulls harder.
 _FLOOR = 1e-3
-# The best score of a hop that a path does not have.
+# The best score of a hop that a path lacks.
 _LOWEST = -1e4
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What the plans of questions reach: N paths, of at most H hops, with C entries each."""
+    """The N paths that plans of questions reach, of at most H hops, with C entries each."""
 
     steps: np.ndarray  # [n, d_r] relations of steps
     entries: np.ndarray  # [m, d_r] of memory entries, float16
@@ -47,7 +44,7 @@ class Candidates:
     hops: np.ndarray  # [N] how many a path has
     step: np.ndarray  # [N, H] in `steps`
     entry: np.ndarray  # [N, H, C] in `entries`, -1 where there are fewer
-    added: np.ndarray  # [N, H, C] what words and kinds add to their cosines
+    added: np.ndarray  # [N, H, C] bonuses of words and kinds to their cosines
     topic: np.ndarray  # [N, H, C] which of the topics of the hop an entry is of; 0 in the first
     # [N, H, C] which of the topics of the next hop is its target; `TOPICS` if none.
     next: np.ndarray
@@ -71,9 +68,9 @@ class Fitted(NamedTuple):
     """What was learnt."""
 
     map: QuestionMap  # learnt from all questions
-    before: Score  # the score of the untrained way to answer, on questions that were left out
+    before: Score  # of the untrained map, on held-out questions
     after: Score  # and of the chosen one
-    # Maps learnt the same way, with the questions that each left out.
+    # Maps learnt the same way, with the questions that each held out.
     left_out: list[tuple[QuestionMap, np.ndarray]]
 
 
@@ -81,19 +78,16 @@ def fit(candidates: Candidates, seed: int = 0) -> Fitted:
     """Learns from questions."""
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
-    folds = [fold for fold in np.array_split(order, min(FOLDS, count))][
-        : 1 if count >= _MANY else None
-    ]
+    folds = np.array_split(order, min(FOLDS, count))
+    if count >= _MANY:
+        folds = folds[:1]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
     before = score(untrained, candidates, np.concatenate(folds))
     best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
         maps = [_descend(candidates, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
-        after = _mean(
-            np.concatenate(
-                [per_question(learnt, candidates, fold) for learnt, fold in zip(maps, folds)]
-            )
-        )
+        found = [per_question(learnt, candidates, fold) for learnt, fold in zip(maps, folds)]
+        after = _mean(np.concatenate(found))
         _log.info('penalty %g: Hits@1 %.3f, log weight %.3f', penalty, after.hits, after.log_weight)
         if after.hits >= before.hits and after.log_weight > best.log_weight:
             best, chosen, left_out = after, penalty, list(zip(maps, folds))
@@ -202,16 +196,13 @@ def _step(learnt: QuestionMap, state, batch, penalty: float):
         log_shares, mass = _paths(learnt, batch)
         segment = jnp.where(batch['segment'] < 0, len(mass), batch['segment'])
         shares = jnp.exp(log_shares - jax.lax.stop_gradient(log_shares.max()))
-        total = functools.partial(
-            jax.ops.segment_sum, segment_ids=segment, num_segments=len(mass) + 1
-        )
+        total = lambda values: jax.ops.segment_sum(values, segment, len(mass) + 1)
         weight = total(shares * (mass * batch['right']).sum(-1)) / jnp.maximum(total(shares), 1e-30)
         real = total(jnp.ones_like(shares)).at[-1].set(0) > 0
         weight = jnp.where(real, weight, 1 - _FLOOR)
         lost = -(jnp.log(weight + _FLOOR)).sum() / real.sum()
-        weights = (
-            (learnt.cosine_weight - 1) ** 2 + (learnt.added_weight - 1) ** 2 + learnt.longer**2
-        )
+        changes = learnt.cosine_weight - 1, learnt.added_weight - 1, learnt.longer
+        weights = sum(change**2 for change in changes)
         return lost + penalty * jnp.square(learnt.change).sum() + _WEIGHT_PENALTY * weights
 
     updates, state = _optimizer().update(jax.grad(loss)(learnt), state, learnt)

@@ -1,4 +1,4 @@
-"""What a run's parameters come from: by it runs are resumed, and models and memories matched."""
+"""What a run's parameters come from, by which runs are resumed and models matched to memories."""
 
 import json
 
@@ -41,7 +41,7 @@ def describe_run(
     lineage['bert_hash'] = bert_hash
     if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
         lineage['fresh_w_r'] = True
-    # Of this run and all that go on from it.
+    # Inherited by runs that start from this one.
     lineage['entities_of_names'] = bool(
         lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names')
     )
@@ -49,7 +49,7 @@ def describe_run(
 
 
 def check_same_run(before: dict, now: dict, workdir) -> None:
-    """Raises TrainingError, naming the difference, if a run would go on in another's folder."""
+    """Raises TrainingError, naming the differences, if a folder holds another run."""
     names = sorted(before.keys() | now.keys())
     if before['objective'] != now['objective']:
         names = ['objective']

@@ -1,4 +1,4 @@
-"""`model.json` and `tokenizer.json` of a run: all that its checkpoints need to be used."""
+"""`model.json` and `tokenizer.json` of a run: what it takes to use its checkpoints."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
@@ -19,11 +19,16 @@ from opql_jax.core.manifest import (
 )
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder, check_computes, init_params
+from opql_jax.models.encoder import (
+    RelationEncoder,
+    check_computes,
+    init_params,
+    shape_differences,
+)
 from opql_jax.models.modern_bert import ModernEncoder
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints, shape_differences
+from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
-MAX_LAYERS = 1000  # of an encoder; it takes a while to lay out more, which are a damaged file
+MAX_LAYERS = 1000  # more are taken for damage, as laying them out would take long
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
 ENCODERS: dict[str, Any] = {
@@ -103,10 +108,7 @@ def write(
 
 
 def read(model_dir) -> ModelConfig:
-    """The `model.json` of a training run's folder.
-
-    ManifestError if it is none, or its content is not what was written.
-    """
+    """The `model.json` of a training run's folder; ManifestError if missing or damaged."""
     config = read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
@@ -159,7 +161,7 @@ def check_start(
 ) -> None:
     """Raises InputError unless a model has this text's tokenizer and entities, and computes alike.
 
-    With `other_entities` the entities may be others: only the encoder is taken.
+    With `other_entities`, where only the encoder is used, the entities may differ.
     """
     if other_entities:
         check_tokenizer(prepared, model_dir)
@@ -173,8 +175,7 @@ def check_vocabulary(
 ) -> None:
     """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
 
-    A `grown` vocabulary may go on after the model's entities, for whoever has embeddings for the
-    others.
+    A `grown` vocabulary may have more entities, for callers that have embeddings for them.
     """
     count = config.num_entities
     if config.vocabulary_hash != prepared.vocab.hash(count) or (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import optax
 
-from opql_jax.training import state as state_lib
+from opql_jax.core.hashing import leaf_name
 from opql_jax.training.progress import TrainingError
 
 
@@ -16,10 +16,10 @@ def adamw(
 
     Args:
         learning_rate: a number, or a function of the step.
-        weight_decay: for matrices only: biases, layer norms and entity vectors have no reason to
-            shrink towards 0.
-        moment_dtype: of the first moment, 'float32' or 'bfloat16', which takes half of its memory;
-            the second, a sum of squares, needs float32.
+        weight_decay: of matrices only: biases, layer norms and entity vectors have no reason to
+            shrink.
+        moment_dtype: of the first moment, 'float32' or 'bfloat16', which halves its memory; the
+            second, a sum of squares, needs float32.
 
     Raises:
         TrainingError: another `moment_dtype`.
@@ -27,7 +27,7 @@ def adamw(
     if moment_dtype not in ('float32', 'bfloat16'):
         raise TrainingError(f"moment_dtype={moment_dtype!r}: give 'float32' or 'bfloat16'")
     matrices = ('kernel', 'embedding', 'w_q', 'w_k', 'w_t')
-    decay = lambda path, _: state_lib.param_name(path).endswith(matrices)
+    decay = lambda path, _: leaf_name(path).endswith(matrices)
     decays = lambda params: jax.tree.map_with_path(decay, params)
     return optax.adamw(
         learning_rate, b2=0.98, weight_decay=weight_decay, mask=decays, mu_dtype=moment_dtype
@@ -46,13 +46,13 @@ def make_optimizer(
 
     Args:
         num_steps: updates in all.
-        learning_rate: its peak, between a linear rise and a cosine's fall to 2 % of it; it does not
-            matter with a `schedule`.
-        warmup_steps: updates in which it rises; half of `num_steps` at most.
-        clip_norm: the largest norm that the gradients may have together.
-        optimizer: makes the optimizer of a `learning_rate`, such as `optax.lion`.
+        learning_rate: its peak, after a linear rise and before a cosine decay to 2 % of it; unused
+            with a `schedule`.
+        warmup_steps: updates in which it rises; at most half of `num_steps`.
+        clip_norm: the largest global norm of the gradients.
+        optimizer: makes the optimizer from a `learning_rate`, such as `optax.lion`.
         schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
-            returns; warm-up and cosine decay if None.
+            returns; None for warm-up and cosine decay.
 
     Raises:
         TrainingError: `optimizer` or `schedule` is no such function.

@@ -20,12 +20,11 @@ from opql_jax.training.tensorboard import ScalarWriter
 
 _log = logging.getLogger(__name__)
 
-# Seconds after which a line says how far a run has come, although no report is due: a step may take
-# longer than that.
+# Seconds after which a line tells the progress although no report is due.
 SILENCE = 30.0
-# Steps that devices may still have before them: one more keeps them from idling, while a run that
-# is asked to stop, or to say how far it is, has to wait for all of them. Left to itself, JAX would
-# queue 32 on a CPU, of some seconds each in a large model.
+# Steps that may be queued on devices: enough that they never idle, and few, as a run that is asked
+# to stop waits for all of them. By default JAX queues 32 on a CPU, some seconds each in a large
+# model.
 QUEUED_STEPS = 2
 
 
@@ -36,21 +35,19 @@ class TrainingError(InputError):
 class Progress:
     """Collects metrics, checks them for NaN, and reports means: log, TensorBoard, Weights & Biases.
 
-    Each report covers the steps since the last one, its window; between reports that are long in
-    coming, lines in the log alone say how far the run is. Beside the means of the metrics a report
-    has:
+    Each report covers the steps since the last one, its window; if reports are far apart, lines in
+    the log alone tell the progress in between. Beside the means of the metrics a report has:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens.
-        step_seconds, data_seconds, checkpoint_seconds: the time of a step; in which it waited for a
-            batch, while devices may have been at work on earlier ones; and in which it waited for
-            the state to be saved and scored, before the window's first step.
-        tflops_per_device: 1e12 FLOP/s of the encoder alone, counted by `flops.encoder_flops`,
-            forward and backward, with padding, as if every layer was trained and the last one was
-            computed at the two markers and one mention: too much where layers are frozen, too
-            little where more is read, as by language models.
-        mfu: the same over what a device can do in bfloat16, where that is known.
-        device_memory_gib: the most that a device of the first process has held so far, where
-            devices tell.
+        step_seconds, data_seconds, checkpoint_seconds: the time of a step; the part of it spent
+            waiting for a batch, while devices may have been busy; and the time before the window's
+            first step for saving and scoring the state.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone, by `flops.encoder_flops`, forward and
+            backward, padding included, as if all layers were trained and the last one computed at
+            the two markers and one mention: too high with frozen layers, too low where more is
+            read, as by language models.
+        mfu: the same as a share of the device's peak in bfloat16, if known.
+        device_memory_gib: peak memory of a device of the first process, if devices tell.
     """
 
     def __init__(self, config, encoder, start: int, num_devices: int):
@@ -65,7 +62,7 @@ class Progress:
         self._traced = range(max(first, start + 1), last + 1)
         self._trace_folder = files.below(workdir, 'profile')
         self._trace: tempfile.TemporaryDirectory | None = None
-        # What a killed run logged after its newest checkpoint comes again.
+        # Steps after a killed run's newest checkpoint are logged again.
         is_primary = distributed.is_primary()
         self._writer = ScalarWriter(str(workdir), purge_step=start + 1) if is_primary else None
         self._wandb = None
@@ -147,8 +144,7 @@ class Progress:
         ]
         self._metrics = []
         for step, metrics in window:
-            # A finite loss with a NaN gradient leaves parameters that the next checkpoint must not
-            # hold.
+            # With a finite loss a NaN gradient would still spoil the next checkpoint.
             if not (math.isfinite(metrics['loss']) and math.isfinite(metrics['grad_norm'])):
                 raise TrainingError(
                     f'step {step + 1}: the loss is {metrics["loss"]} (gradient '

@@ -35,16 +35,15 @@ def release(
         model: the part that was trained, for the form 'opql' by `TextRelations` or by `Reading`.
         output: the folder; new or empty, or that of another release in the form 'opql'.
         card: a Markdown file, the model card.
-        typed_documents: a file of DocRED's form, of whose types an encoder learns to tell the kinds
-            of mentions; without, it tells none.
+        typed_documents: a file of DocRED's form, from whose types an encoder learns the kinds of
+            mentions; None for no kinds.
         step: checkpoint to use; the newest if None.
         form: 'opql', or 'transformers' for a folder that is opened there as a BERT, an MPNet or a
             ModernBERT.
         dry_run: writes nothing.
 
     Raises:
-        InputError: the model is neither an encoder of span pairs nor a reader, as the form needs
-            it, or no transformer that has the form, or the folder holds something else.
+        InputError: the form needs another kind of model, or the folder holds something else.
     """
     if form not in ('opql', 'transformers'):
         raise InputError(f"form={form!r}: give 'opql' or 'transformers'")

@@ -57,8 +57,8 @@ def state_run(
 ) -> None:
     """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with them.
 
-    `run` are the fields of `T5xRun`. What is not `training` needs the files, and may join other
-    numbers of elements.
+    `run` are the fields of `T5xRun`. Without `training` the files must exist, and `batch_size` may
+    differ.
 
     Raises:
         InputError: the path is relative, or there are no files and nothing is trained.

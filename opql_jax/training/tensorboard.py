@@ -6,9 +6,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 
-# tensorboardX imports torch wherever it is installed, for annotations only, which took half of the
-# start of training and evaluation. While this lasts, some hundredths of a second, another thread
-# cannot import torch.
+# tensorboardX imports torch if it is installed, for annotations only, which took half of the start
+# of training and evaluation. For some hundredths of a second no other thread can import torch.
 _hidden = 'torch' not in sys.modules
 if _hidden:
     sys.modules['torch'] = None  # type: ignore[assignment]  # makes the import fail
@@ -25,8 +24,8 @@ finally:
 class ScalarWriter:
     """An event file of scalars, on disk or in a bucket.
 
-    It is written by whoever calls. tensorboardX's SummaryWriter hands events to a thread, which a
-    full disk ends; then training waits for it forever.
+    The caller writes it: tensorboardX's SummaryWriter has its own thread, which a full disk
+    ends, and then training waits for it forever.
     """
 
     def __init__(self, folder: str, purge_step: int | None = None):
@@ -51,7 +50,7 @@ class ScalarWriter:
             self._events.flush()  # so that what is logged before a checkpoint is there after a kill
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Flushes and closes the file."""
         with self._named():
             self._events.close()
 

@@ -5,7 +5,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -57,33 +56,30 @@ class TrainConfig:
         bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet
             or ModernBERT, of a released encoder, or of a run over text with other entities; or
             'minilm' or 'default' (see `state.starting_params`).
-        orthogonal_w_r: starts with an orthogonal W_r, as beside a BERT. Which start is better
-            without one depends on the data: MetaQA gains by it, the demo loses.
-        fresh_w_r: leaves out the W_r of the released encoder that training starts from, so that
-            relations may have another size, up to the whole states of both mentions,
-            `relation_dim` = 2 `hidden_size`. The fresh one is as beside a BERT (see
-            `state.starting_params`).
+        orthogonal_w_r: starts with an orthogonal W_r, as with a BERT. Without one it depends on the
+            data whether that helps: MetaQA gains, the demo loses.
+        fresh_w_r: replaces the W_r of the released encoder that training starts from, so that
+            relations may have another size, up to `relation_dim` = 2 `hidden_size`, the whole
+            states of both mentions.
         seed: of batches, dropout and fresh parameters.
         log_every: steps.
-        checkpoint_every, checkpoint_minutes: steps, and time, from one checkpoint to the next,
-            whichever is over first; None for no such limit. Time is looked at with each report.
+        checkpoint_every, checkpoint_minutes: steps, or time, from one checkpoint to the next,
+            whichever comes first; None for no such limit. Time is checked with each report.
             Checkpoints are written in the background.
-        keep_checkpoints: how many of the newest stay; all if None.
-        input_threads, input_prefetch, input_processes: that make batches, and how many are made
-            ahead, see `pipeline.batches`.
-        data_devices: devices along the mesh's data axis, of each slice if there are several; all if
-            None.
-        model_devices: devices along its model axis, which work on the same rows of a batch; E and
-            the matrices of the encoder are split over them too. For more devices than rows of a
-            batch.
-        accumulate_steps: parts of a batch that the encoder takes one after the other, each of them
-            again in the backward pass, adding up gradients; so activations of one part are held at
-            a time. The loss, with all of its negatives, stays that of the whole batch.
-        remat: what the backward pass computes again instead of keeping it: 'layers' for all but the
-            input of each layer, 'dots' for all but the products with parameters; None for nothing.
-        slices: groups of devices that exchange fast among themselves and slowly with others, such
-            as the hosts of a cluster. Each holds E and the memory whole. Those that the devices
-            name if None: TPU slices; of GPUs, those of a host.
+        keep_checkpoints: how many of the newest to keep; None for all.
+        input_threads, input_prefetch, input_processes: threads or processes that make batches, and
+            how many batches ahead, see `pipeline.batches`.
+        data_devices: devices along the mesh's data axis, in each slice; None for all.
+        model_devices: devices along its model axis, which work on the same rows of a batch and
+            share E and the encoder's matrices, for more devices than a batch has rows.
+        accumulate_steps: parts of a batch that the encoder takes one after the other, and again in
+            the backward pass, adding up gradients, so that only one part's activations are held.
+            The loss, with all of its negatives, stays that of the whole batch.
+        remat: what the backward pass recomputes: 'layers' for all but the input of each layer,
+            'dots' for all but the products with parameters; None for nothing.
+        slices: groups of devices with fast links inside and slow ones between them, such as the
+            hosts of a cluster; each holds E and the memory whole. None for those that the devices
+            name: TPU slices; of GPUs, hosts.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to
             <model>/profile.
         wandb_project: of Weights & Biases, whose package has to be installed.
@@ -135,14 +131,14 @@ def train(
 ) -> dict:
     """Trains to `config.num_steps`, resuming from the newest checkpoint, if any.
 
-    In the end a model that answers questions becomes the one that the knowledge base answers with.
+    A model that answers questions then becomes the one that the knowledge base answers with.
 
     Args:
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, such as to evaluate it, but not
-            when the run stops before its last step; returns metrics, which are logged.
+        on_checkpoint: called with the step after each checkpoint, unless the run was asked to
+            stop, such as to evaluate it; returns metrics to log.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
@@ -150,39 +146,21 @@ def train(
         The mean of every metric over the last logged window.
 
     Raises:
-        TrainingError: a loss or gradient is not finite; names the first such step. The last
-            checkpoint is from before it. Or the folder holds another run, or one that was trained
-            further than `num_steps`. Or, told before compiling, the optimizer needs more than
-            gradients, the devices cannot share a batch evenly, or the memory of one cannot hold the
-            parameters with their gradients and moments.
+        TrainingError: a loss or gradient is not finite; names the first such step, before which the
+            last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
+            anything is compiled: the optimizer needs more than gradients, the devices cannot share
+            a batch evenly, or one cannot hold the parameters with gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- Setup ----------------
     started = time.monotonic()
-    check_start(config, objective)
     optimizer = optimizer_of(config)
-    folder = KBFolder(config.kb)
-    prepared = Prepared(folder.part(config.text))
-    init_from = str(folder.part(config.init_from)) if config.init_from else None
-    memory = objective.memory_dir or None
-    objective = objective.located(folder)
-    encoder = make_encoder(encoder, prepared)
     mesh = mesh_lib.make_mesh(config.data_devices, config.model_devices, config.slices)
+    run = Run(objective, encoder, config, mesh)
+    task, prepared, encoder = run.task, run.prepared, run.encoder
     layout = Layout(mesh, len(prepared.vocab))
-    task = objective.build(prepared, sparing_memory(encoder, config), mesh, config.seed)
-    encoding = pair_encoding(objective, init_from, config.bert_folder)
-    origin = lineage_lib.read_meta(init_from)
-    bert_hash = state_lib.weights_hash(config.bert_folder) if config.bert_folder else None
-
-    def starting_params():
-        start = start_of(config, encoding) | {'seed': config.seed}
-        start['expected_hash'] = origin['params_hash'] if origin else bert_hash
-        params = task.init(state_lib.starting_params(encoder, prepared, init_from, **start))
-        task.check_init(params, origin['lineage'] if origin else {})
-        return params
-
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
     trained, _ = state_lib.split_params(shapes.params, task.trainable)
@@ -191,23 +169,21 @@ def train(
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
     if dry_run:
-        params = starting_params() if init_from or config.bert_folder else jax.eval_shape(fresh)
+        starts = run.init_from or config.bert_folder
+        params = run.starting_params(config.seed) if starts else jax.eval_shape(fresh)
         print_shapes(params, task)
         print_checkpoints(shapes, config)
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    answers = objective.answers_questions
+    folder, answers = KBFolder(config.kb), objective.answers_questions
     if answers:
-        # Whatever is wrong with the manifest is told now, and not after the training.
-        folder.stated()
+        folder.stated()  # says what is wrong with the manifest now, and not after the training
     with distributed.writer(config.workdir):
         model_config.check_free(config.workdir)
         distributed.barrier('the folder was looked at')
         checkpoints = Checkpoints(config.workdir, keep=config.keep_checkpoints)
-        lineage = lineage_lib.describe_run(
-            task, prepared, config.seed, origin, bert_hash, config.fresh_w_r
-        )
+        lineage = run.lineage()
         place = lambda tree: state_lib.place(tree, layout, task.trainable)
         start, seconds_before = checkpoints.latest_step() or 0, 0.0
         if start > config.num_steps:
@@ -225,13 +201,13 @@ def train(
             state = place(TrainState(np.int32(start), params, opt_state))
             _log.info('resuming %s at step %d of %d', config.workdir, start, config.num_steps)
         else:
-            params = starting_params()
+            params = run.starting_params(config.seed)
             if task.fit:
                 params = task.fit(params)
             # The moments of a table that is placed already are made where its rows lie.
             state = place(state_lib.init_state(place(params), task.trainable, optimizer))
             if distributed.is_primary():
-                model_config.write(config.workdir, encoder, prepared, encoding)
+                model_config.write(config.workdir, encoder, prepared, run.pair_encoding)
 
         # ---------------- The loop ----------------
         def save(done):
@@ -298,14 +274,13 @@ def train(
                         'saved, and the same command goes on from it'
                     )
     if answers and distributed.is_primary():
-        folder.write(
-            text=config.text, model=config.model, memory=memory, again=start == config.num_steps
-        )
+        memory, again = objective.memory_dir or None, start == config.num_steps
+        folder.write(text=config.text, model=config.model, memory=memory, again=again)
     return last
 
 
 def check_start(config: TrainConfig, objective: Objective) -> None:
-    """Raises TrainingError if a count cannot be, or parameters start from nothing or from two."""
+    """Raises TrainingError if a count is below 1, or where parameters start is unclear."""
     if config.checkpoint_minutes is not None and not config.checkpoint_minutes > 0:
         minutes = config.checkpoint_minutes
         raise TrainingError(f'checkpoint_minutes={minutes}: give more than 0, or None')
@@ -340,17 +315,54 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
         )
 
 
-def start_of(config: TrainConfig, encoding: str) -> dict[str, Any]:
-    """What a run's encoder starts from, as arguments of `state.starting_params`.
+class Run:
+    """What a `TrainConfig` names, opened, for the loop here and for that of t5x."""
 
-    `encoding` as `pair_encoding` tells it.
-    """
-    return {
-        'bert_folder': config.bert_folder,
-        'orthogonal_w_r': config.orthogonal_w_r,
-        'fresh_w_r': config.fresh_w_r,
-        'span_pair': encoding == 'span_pair',
-    }
+    def __init__(
+        self,
+        objective: Objective,
+        encoder: Callable[..., RelationEncoder],
+        config: TrainConfig,
+        mesh: Mesh,
+    ):
+        """Opens the text, the objective, and what training starts from; raises as `train` does."""
+        check_start(config, objective)
+        self.config, folder = config, KBFolder(config.kb)
+        self.prepared = Prepared(folder.part(config.text))
+        self.init_from = str(folder.part(config.init_from)) if config.init_from else None
+        self.objective = objective.located(folder)
+        self.encoder = make_encoder(encoder, self.prepared)
+        trained = sparing_memory(self.encoder, config)
+        self.task = self.objective.build(self.prepared, trained, mesh, config.seed)
+        self.pair_encoding = pair_encoding(objective, self.init_from, config.bert_folder)
+        self.origin = lineage_lib.read_meta(self.init_from)
+        bert = config.bert_folder
+        self.bert_hash = state_lib.weights_hash(bert) if bert else None
+
+    def starting_params(self, seed: int | jax.Array):
+        """The parameters before the first step, those that are fresh by a seed or key."""
+        config, origin = self.config, self.origin
+        params = state_lib.starting_params(
+            self.encoder,
+            self.prepared,
+            self.init_from,
+            config.bert_folder,
+            seed,
+            orthogonal_w_r=config.orthogonal_w_r,
+            span_pair=self.pair_encoding == 'span_pair',
+            fresh_w_r=config.fresh_w_r,
+            expected_hash=origin['params_hash'] if origin else self.bert_hash,
+        )
+        params = self.task.init(params)
+        self.task.check_init(params, origin['lineage'] if origin else {})
+        return params
+
+    def lineage(self) -> dict:
+        """See `lineage.describe_run`."""
+        config = self.config
+        return lineage_lib.describe_run(
+            self.task, self.prepared, config.seed, self.origin, self.bert_hash, config.fresh_w_r
+        )
 
 
 def make_train_step(
@@ -363,9 +375,9 @@ def make_train_step(
     """Builds `step(state, batch, memory) -> (state, metrics)`, jitted: loss, gradients, update.
 
     The buffers of the old state are reused. It is compiled for each structure of batches, so for
-    each number of hops. The key of a step's dropout is a function of (seed, step), so a resumed run
-    repeats it. The state is placed on `mesh`, and `dtype` is the encoder's, in which its matrices
-    are gathered and their gradients summed; without a mesh everything lies on one device.
+    each number of hops. The dropout key of a step is a function of (seed, step), so that a resumed
+    run repeats it. The state is placed on `mesh`, or on one device if None; `dtype` is the
+    encoder's, in which its matrices are gathered and their gradients summed.
     """
 
     def step(state: TrainState, batch, memory):
@@ -392,9 +404,7 @@ def optimizer_of(config: TrainConfig) -> optax.GradientTransformation:
     return make_optimizer(*rates, config.clip_norm, config.optimizer, config.schedule)
 
 
-def pair_encoding(
-    objective: Objective, init_from: str | None, bert_folder: str | None = None
-) -> str:
+def pair_encoding(objective: Objective, init_from: str | None, bert_folder: str | None) -> str:
     """How memories will encode pairs with the model; a released encoder reads them off spans."""
     if objective.pair_encoding:
         return objective.pair_encoding
@@ -488,7 +498,7 @@ def print_shapes(params, task: Task) -> None:
 
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
-    """Prints how large checkpoints are, how many a run writes, and what they keep on disk."""
+    """Prints the size of checkpoints, how many a run writes, and how many it keeps."""
     leaves = jax.tree.leaves((shapes.params, shapes.opt_state))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []

@@ -10,11 +10,8 @@ from opql_jax.core import progress
 
 def test_a_line_comes_in_time_and_at_the_end(caplog, monkeypatch):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(
-        progress,
-        'time',
-        types.SimpleNamespace(monotonic=iter([0.0, 4.0, 10.0, 12.0, 24.0]).__next__),
-    )
+    clock = types.SimpleNamespace(monotonic=iter([0.0, 4.0, 10.0, 12.0, 24.0]).__next__)
+    monkeypatch.setattr(progress, 'time', clock)
     parts = ['aa', 'bbb', '', 'ccccc']
     assert list(progress.logged(parts, 10, 'letters read')) == parts
     assert caplog.messages == [

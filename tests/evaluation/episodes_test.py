@@ -23,12 +23,8 @@ def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
     )
     cosine = lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b))
     for _ in range(num_episodes):
-        drawn = []
-        for relation in rng.choice(len(groups), ways, replace=False):
-            texts = groups[relation]
-            drawn.append(
-                [rng.choice(texts[i]) for i in rng.choice(len(texts), shots + 1, replace=False)]
-            )
+        chosen = rng.choice(len(groups), ways, replace=False)
+        drawn = [episodes.draw(groups[relation], shots + 1, rng) for relation in chosen]
         right = 0
         for own, (query, *_) in enumerate(drawn):
             means = [

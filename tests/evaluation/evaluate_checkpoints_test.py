@@ -18,21 +18,18 @@ SPLITS = ('1-hop/dev',)
 
 def save(workdir, *steps, keep=None, params=None, meta=None):
     """Saves steps, with the same parameters."""
-    store = Checkpoints(workdir, keep=keep)
-    for step in steps:
-        store.save(
-            step, params or {'w': np.zeros(2, np.float32)}, {'count': np.zeros(1)}, meta or {}
-        )
-    store.close()
+    params = params or {'w': np.zeros(2, np.float32)}
+    with Checkpoints(workdir, keep=keep) as store:
+        for step in steps:
+            store.save(step, params, {'count': np.zeros(1)}, meta or {})
 
 
 @pytest.fixture(scope='module')
 def kb(tmp_path_factory):
     """A knowledge base whose follower has three different checkpoints."""
     kb = tiny_training.write_world(tmp_path_factory.mktemp('world'))
-    store = Checkpoints(kb / 'follow', read_only=True)
-    params, meta = store.params(), store.meta()
-    store.close()
+    with Checkpoints(kb / 'follow', read_only=True) as store:
+        params, meta = store.load()
     for step in (20, 300):
         shape = params['follower']['w_t'].shape
         w_t = np.random.default_rng(step).normal(size=shape).astype(np.float32)

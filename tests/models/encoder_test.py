@@ -51,25 +51,20 @@ def random_rows(seed, n, length):
     return tokens, positions, (positions + 1) % length
 
 
-def test_relation_is_w_r_times_the_two_marker_states(params):
+def test_relations_and_mentions_are_projected_states(params):
+    """And the last layer at chosen positions gives what it gives everywhere."""
     tokens, r1, r2 = random_rows(0, 3, 9)
-    h = np.asarray(hidden(params, tokens))
-    markers = np.stack([np.concatenate([h[i, r1[i]], h[i, r2[i]]]) for i in range(3)])
-    expected = markers @ np.asarray(params['params']['w_r']['kernel'])
-    r = relation(params, tokens, r1, r2)
-    assert r.shape == (3, 6) and r.dtype == jnp.float32
-    np.testing.assert_allclose(r, expected, atol=1e-5)
-
-
-def test_mention_is_w_e_times_the_start_state(params):
-    tokens, *_ = random_rows(1, 3, 9)
     positions = np.array([[0, 8], [3, 3], [5, 1]])
-    h = hidden(params, tokens)
+    h, w = np.asarray(hidden(params, tokens)), params['params']
+    there = ENCODER.apply(params, tokens, positions=positions, method='hidden')
+    expected = h[np.arange(3)[:, None], positions]
+    np.testing.assert_allclose(there, expected, atol=1e-6)
     m = ENCODER.apply(params, tokens, positions, method='mentions')
-    assert m.shape == (3, 2, 5) and m.dtype == jnp.float32
-    for i, j in ((0, 0), (0, 1), (1, 0), (2, 0)):
-        expected = np.asarray(h)[i, positions[i, j]] @ np.asarray(params['params']['w_e']['kernel'])
-        np.testing.assert_allclose(m[i, j], expected, atol=1e-5)
+    np.testing.assert_allclose(m, expected @ np.asarray(w['w_e']['kernel']), atol=1e-5)
+    markers = np.concatenate([h[np.arange(3), r1], h[np.arange(3), r2]], axis=1)
+    r = relation(params, tokens, r1, r2)
+    np.testing.assert_allclose(r, markers @ np.asarray(w['w_r']['kernel']), atol=1e-5)
+    assert r.dtype == m.dtype == jnp.float32
 
 
 @pytest.mark.parametrize('length', [2, 5, 12])
@@ -118,16 +113,6 @@ def test_rows_that_attention_takes_as_one_do_not_see_each_other(params, position
         assert np.abs(with_words[tokens[1, :4]]).max() > 0 and not with_words[others].any()
 
 
-def test_the_last_layer_at_chosen_positions_gives_what_it_gives_everywhere(params):
-    tokens, *_ = random_rows(6, 3, 9)
-    positions = np.array([[0, 8], [3, 3], [5, 1]])
-    there = ENCODER.apply(params, tokens, positions=positions, method='hidden')
-    everywhere = hidden(params, tokens)
-    np.testing.assert_allclose(
-        there, np.asarray(everywhere)[np.arange(3)[:, None], positions], atol=1e-6
-    )
-
-
 def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
     tokens, zero = np.zeros((2, 8), np.int32), np.zeros(2, np.int32)
     value, gradient = jax.jit(jax.value_and_grad(lambda p: relation(p, tokens, zero, zero).sum()))(
@@ -165,6 +150,15 @@ def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(p
         params, tokens, r1, r2, encoder=ENCODER.clone(dropout_rate=0.0), deterministic=False
     )
     np.testing.assert_allclose(still, relation(params, tokens, r1, r2), atol=1e-5)
+
+
+def test_each_part_of_a_batch_has_dropout_of_its_own(params):
+    encoder = ENCODER.clone(dropout_rate=0.5, accumulate_steps=2)
+    tokens = np.repeat(random_rows(5, 1, 8)[0], 6, axis=0)
+    states = encoder.apply(
+        params, tokens, False, method='hidden', rngs={'dropout': jax.random.key(0)}
+    )
+    assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(tokens)
 
 
 def test_a_row_longer_than_the_positions_is_refused():

@@ -19,14 +19,10 @@ def readings(rng, noise=0.2):
     """States [2 ENTITIES, HIDDEN] of two readings of each name: what is common to all is much
     larger than what tells names apart.
     """
-    names = np.random.default_rng(0).standard_normal((ENTITIES, HIDDEN)) * np.geomspace(
-        3, 0.1, HIDDEN
-    )
-    entity = np.tile(np.arange(ENTITIES), 2)
-    read = names[entity] + noise * np.geomspace(3, 0.1, HIDDEN) * rng.standard_normal(
-        (len(entity), HIDDEN)
-    )
-    return (read + 20).astype(np.float32), entity
+    scale, entity = np.geomspace(3, 0.1, HIDDEN), np.tile(np.arange(ENTITIES), 2)
+    names = np.random.default_rng(0).standard_normal((ENTITIES, HIDDEN))
+    read = names[entity] + noise * rng.standard_normal((len(entity), HIDDEN))
+    return (scale * read + 20).astype(np.float32), entity
 
 
 @pytest.mark.parametrize('dim', [8, 16, 40])  # fewer numbers than a state has, and more
@@ -34,21 +30,17 @@ def test_a_row_is_the_mean_of_whitened_states(dim, monkeypatch):
     states, entity = readings(np.random.default_rng(1))
     covariance = np.cov(states.astype(np.float64).T, bias=True)
     covariance += 0.01 * np.trace(covariance) / HIDDEN * np.eye(HIDDEN)
-    centred = (states - states.astype(np.float64).mean(axis=0)) @ np.linalg.inv(
-        scipy.linalg.sqrtm(covariance)
-    )
-    expected = centred.reshape(2, ENTITIES, HIDDEN).mean(axis=0) @ np.random.default_rng(
-        0
-    ).standard_normal((HIDDEN, dim))
+    whiten = np.linalg.inv(scipy.linalg.sqrtm(covariance))
+    white = (states - states.astype(np.float64).mean(axis=0)) @ whiten
+    project = np.random.default_rng(0).standard_normal((HIDDEN, dim))
+    expected = white.reshape(2, ENTITIES, HIDDEN).mean(axis=0) @ project
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     rows = entity_names.rows_of_states(states, entity, ENTITIES, dim)
     assert rows.dtype == np.float32 and rows.shape == (ENTITIES, dim)
-    np.testing.assert_allclose(
-        rows, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(entity_names, '_ROWS', 7)
-    np.testing.assert_allclose(
-        entity_names.rows_of_states(states, entity, ENTITIES, dim), rows, rtol=1e-4, atol=1e-5
-    )
+    again = entity_names.rows_of_states(states, entity, ENTITIES, dim)
+    np.testing.assert_allclose(again, rows, rtol=1e-4, atol=1e-5)
     # Whatever unit a state has, and in whatever order the readings come.
     order = np.random.default_rng(2).permutation(len(entity))
     again = entity_names.rows_of_states(1000 * states[order], entity[order], ENTITIES, dim)
@@ -73,12 +65,8 @@ def test_the_map_is_the_least_squares_solution(monkeypatch):
     penalty = 1e-3 * np.square(states.astype(np.float64)).sum() / HIDDEN
     padded = np.vstack([states.astype(np.float64), np.sqrt(penalty) * np.eye(HIDDEN)])
     expected = np.linalg.lstsq(padded, np.vstack([rows, np.zeros((HIDDEN, 8))]), rcond=None)[0]
-    np.testing.assert_allclose(
-        entity_names.linear_reader(states, rows),
-        entity_names.SHARPNESS * expected,
-        rtol=1e-4,
-        atol=1e-4,
-    )
+    found = entity_names.linear_reader(states, rows) / entity_names.SHARPNESS
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=5e-6)
 
 
 @pytest.mark.parametrize('num_lower', [0, 1])

@@ -52,18 +52,13 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
                 if exclude is not None:
                     barred = barred | np.isin(setting.target, exclude[n])
                 barred = barred | (alpha[setting.topic] == 0) | (setting.target == origin)
-                best = np.argsort(np.where(barred, np.inf, -scores), kind='stable')[
-                    : min(K, (~barred).sum())
-                ].tolist()
+                order = np.argsort(np.where(barred, np.inf, -scores), kind='stable')
+                best = order[: min(K, (~barred).sum())].tolist()
                 if gold is not None and hop == hops - 1:
-                    best += [
-                        g
-                        for g in gold[n, t]
-                        if g >= 0 and g not in best and alpha[setting.topic[g]]
-                    ]
-                k_null = np.concatenate([entity if model.null_entity else no_entity, null]) @ f64(
-                    'w_k'
-                )
+                    new = lambda g: g >= 0 and g not in best and alpha[setting.topic[g]]
+                    best += [g for g in gold[n, t] if new(g)]
+                of_null = entity if model.null_entity else no_entity
+                k_null = np.concatenate([of_null, null]) @ f64('w_k')
                 scores = scores + np.log(alpha + 1e-300)[setting.topic]
                 logits = np.append(k_null @ q if model.own_prediction else -np.inf, scores[best])
                 p = softmax(logits)
@@ -82,12 +77,9 @@ def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=Non
             drawn.append((by_target, p[0]))
         vector = own[n] if model.own_prediction else 0 * own[n]
         if model.mixing == 'embeddings':
-            found = [
-                sum(mass * table[target] for target, mass in masses.items()) for masses, _ in drawn
-            ]
-            predictions.append(
-                softmax((vector + sum(found, np.zeros(table.shape[1])) @ w_v) @ table.T)
-            )
+            mean = lambda masses: sum(mass * table[target] for target, mass in masses.items())
+            e_y = sum((mean(masses) for masses, _ in drawn), np.zeros(table.shape[1]))
+            predictions.append(softmax((vector + e_y @ w_v) @ table.T))
         else:
             masses, nothing = cases.combined(drawn)
             predictions.append(nothing * softmax(vector @ table.T))
@@ -121,17 +113,10 @@ def check_prediction(found, expected, several=True):
     )
 
 
-@functools.cache
-def computed(hops=1, train=False, **options):
-    setting = cases.make(**options)
-    return setting, cases.run(setting, make_mesh(1), hops, train)
-
-
 # Each setting of the model at least once, and those that meet in one computation together.
 @pytest.mark.parametrize(
     ('hops', 'options'),
     [
-        (1, {}),
         (2, {}),
         (2, {'own_prediction': False, 'exclude_topic': True}),
         (2, {'mixing': 'embeddings', 'filter': True}),
@@ -141,7 +126,8 @@ def computed(hops=1, train=False, **options):
     ids=str,
 )
 def test_predictions_and_traces_are_those_of_the_reference(hops, options):
-    setting, found = computed(hops, **options)
+    setting = cases.make(**options)
+    found = cases.run(setting, make_mesh(1), hops)
     expected, traces = reference(setting, found['read'], hops)
     check_prediction(found, expected, setting.model.mixing == 'distributions')
     for hop, trace in enumerate(traces):
@@ -155,13 +141,11 @@ def test_predictions_and_traces_are_those_of_the_reference(hops, options):
 
 
 def test_in_training_the_passage_is_barred_and_gold_entries_are_scored():
-    setting, found = computed(1, train=True)
-    expected, traces = reference(
-        setting,
-        found['read'],
-        1,
-        *(getattr(setting.text, name) for name in ('passage', 'gold', 'exclude')),
-    )
+    setting = cases.make()
+    found = cases.run(setting, make_mesh(1), 1, train=True)
+    text = setting.text
+    given = dict(passage=text.passage, gold=text.gold, exclude=text.exclude)
+    expected, traces = reference(setting, found['read'], 1, **given)
     check_prediction(found, expected)
     barred = [n for n in range(cases.TEXTS) if setting.text.passage[n] >= 0]
     assert barred
@@ -200,18 +184,12 @@ def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devic
         # Sums in another order: of gradients the large terms leave their rounding in the small
         # sums.
         else:
-            scale = np.abs(expected).max()
-            np.testing.assert_allclose(
-                on_devices[f'{devices}/{name}'],
-                expected,
-                rtol=1e-3,
-                atol=1e-5 * scale,
-                err_msg=name,
-            )
+            near = dict(rtol=1e-3, atol=1e-5 * np.abs(expected).max(), err_msg=name)
+            np.testing.assert_allclose(on_devices[f'{devices}/{name}'], expected, **near)
 
 
 def test_without_a_memory_a_prediction_is_the_models_own():
-    setting, found = computed()
+    setting = cases.make()
     out = cases.run(setting, make_mesh(1), 1, memory=False)
     own = np.asarray(out['read'][0], np.float64)
     check_prediction(out, softmax(own @ setting.table.T.astype(np.float64)), several=False)

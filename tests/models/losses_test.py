@@ -6,17 +6,27 @@ import numpy as np
 import pytest
 
 from opql_jax.models import losses
-from opql_jax.models.losses import alignment_loss, label_loss, relation_loss
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 
+relation_loss, label_loss = jax.jit(losses.relation_loss), jax.jit(losses.label_loss)
+alignment_loss = jax.jit(losses.alignment_loss, static_argnums=6)
+MESH = make_mesh(1)
 
-def entity_loss(mentions, entities, table, *sampling):
-    mentions = jax.tree.map(jnp.asarray, mentions)
-    return losses.entity_loss(
-        mentions, jnp.asarray(entities), table, Layout(make_mesh(1), len(table)), *sampling
-    )
+
+@jax.jit
+def entity_loss(mentions, entities, table):
+    return losses.entity_loss(mentions, entities, table, Layout(MESH, len(table)))
+
+
+@jax.jit
+def attended_loss(mentions, entities, table):
+    """`entity_loss` of mentions that have attended over E already."""
+    layout, flat = Layout(MESH, len(table)), mentions.reshape(-1, mentions.shape[-1])
+    attended = entity_table.attend(flat, table, layout)
+    attended = jax.tree.map(lambda x: x.reshape(*mentions.shape[:-1], *x.shape[1:]), attended)
+    return losses.entity_loss(attended, entities, table, layout)
 
 
 def log_softmax(logits):
@@ -64,8 +74,7 @@ def slow_label_loss(questions, question_label, relations, label):
     """(loss, accuracy): each question looks for a pair of its label among all pairs."""
     questions = np.asarray(questions, np.float64)
     relations = np.asarray(relations, np.float64)
-    losses = []
-    right = []
+    losses, right = [], []
     for question, wanted in zip(questions, question_label):
         positive = (label == wanted) & (wanted >= 0)
         if positive.any():
@@ -96,47 +105,40 @@ def batch_of_pairs(rng, n=24, entities=3, padding=5):
     return relations, topic, target, anchor
 
 
-@pytest.mark.parametrize('seed', range(5))
-def test_relation_loss_is_the_reference(seed):
-    batch = batch_of_pairs(np.random.default_rng(seed))
-    np.testing.assert_allclose(relation_loss(*batch), slow_relation_loss(*batch), rtol=1e-5)
-
-
-@pytest.mark.parametrize('seed', range(5))
-def test_alignment_loss_is_the_reference(seed):
-    rng = np.random.default_rng(seed)
+def batch_of_questions(rng, facts):
     relations, topic, target, _ = batch_of_pairs(rng, entities=5)
     questions = rng.normal(size=(12, 6)).astype(np.float32)
     question_topic = rng.integers(-1, 5, 12).astype(np.int32)
     answers = rng.integers(-1, 5, (12, 3)).astype(np.int32)
-    batch = questions, question_topic, answers, relations, topic, target
-    for facts in (0.0, 1.0, 2.5):
-        np.testing.assert_allclose(
-            alignment_loss(*batch, facts), slow_alignment_loss(*batch, facts), rtol=1e-5
-        )
+    return questions, question_topic, answers, relations, topic, target, facts
 
 
-@pytest.mark.parametrize('seed', range(5))
-def test_label_loss_is_the_reference(seed):
-    rng = np.random.default_rng(seed)
+def batch_of_labels(rng):
+    """Some questions have no label, some pairs neither, and some labels no pair."""
     questions, relations = (rng.normal(size=(n, 6)).astype(np.float32) for n in (9, 14))
-    # Some questions have no label, some pairs neither, and some labels no pair.
     question_label, label = (rng.integers(-1, 5, n).astype(np.int32) for n in (9, 14))
-    batch = questions, question_label, relations, label
-    np.testing.assert_allclose(label_loss(*batch), slow_label_loss(*batch), rtol=1e-5)
+    return questions, question_label, relations, label
+
+
+def batch_of_mentions(rng):
+    mentions, table = (rng.normal(size=size).astype(np.float32) for size in ((7, 4, 5), (9, 5)))
+    return mentions, rng.integers(-1, 9, (7, 4)).astype(np.int32), table
 
 
 @pytest.mark.parametrize('seed', range(5))
-def test_entity_loss_is_the_reference(seed):
-    rng = np.random.default_rng(seed)
-    mentions = rng.normal(size=(7, 4, 5)).astype(np.float32)
-    table = rng.normal(size=(9, 5)).astype(np.float32)
-    entities = rng.integers(-1, 9, (7, 4)).astype(np.int32)
-    expected = slow_entity_loss(mentions, entities, table)
-    np.testing.assert_allclose(entity_loss(mentions, entities, table), expected, rtol=1e-5)
-    attended = entity_table.attend(mentions.reshape(28, 5), table, Layout(make_mesh(1), len(table)))
-    attended = jax.tree.map(lambda x: x.reshape(7, 4, *x.shape[1:]), attended)
-    np.testing.assert_allclose(entity_loss(attended, entities, table), expected, rtol=1e-5)
+@pytest.mark.parametrize(
+    ('loss', 'slow', 'draw', 'given'),
+    [
+        (relation_loss, slow_relation_loss, batch_of_pairs, ()),
+        *((alignment_loss, slow_alignment_loss, batch_of_questions, (x,)) for x in (0.0, 2.5)),
+        (label_loss, slow_label_loss, batch_of_labels, ()),
+        (entity_loss, slow_entity_loss, batch_of_mentions, ()),
+        (attended_loss, slow_entity_loss, batch_of_mentions, ()),
+    ],
+)
+def test_a_loss_and_its_accuracy_are_the_reference(loss, slow, draw, given, seed):
+    batch = draw(np.random.default_rng(seed), *given)
+    np.testing.assert_allclose(loss(*batch), slow(*batch), rtol=1e-5)
 
 
 def test_padding_rows_change_no_loss():

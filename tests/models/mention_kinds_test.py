@@ -71,12 +71,8 @@ def test_mentions_do_not_outvote_the_words_of_a_name():
 
 def test_what_is_none_of_the_three_keeps_its_own_kind_or_is_a_thing():
     thing = [0, 0, 0, 9]
-    assert of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4))) == [
-        'work',
-        'event',
-        'thing',
-        'thing',
-    ]
+    found = of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4)))
+    assert found == ['work', 'event', 'thing', 'thing']
 
 
 def test_values_groups_languages_concepts_and_titles_stay_and_so_does_what_no_text_mentions():

@@ -113,11 +113,8 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
         expected = np.stack(expected)
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(vectors[begin:end], expected, atol=2e-3)
-    assert (
-        encoded.first_vector[-1]
-        == len(vectors)
-        == sum(1 + len(row['sentence_starts']) for row in passages)
-    )
+    count = sum(1 + len(row['sentence_starts']) for row in passages)
+    assert encoded.first_vector[-1] == len(vectors) == count
 
 
 def tokens_before(text, start, mentions):
@@ -130,12 +127,8 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
     other = TextEncoder(
         ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60)
     )
-    with pytest.raises(
-        InputError,
-        match=(
-            r'text was prepared with another tokenizer than that of the encoder: prepare it again'
-        ),
-    ):
+    said = 'text was prepared with another tokenizer than that of the encoder: prepare it again'
+    with pytest.raises(InputError, match=said):
         PassageEncoder(other, prepared, tmp_path)
 
 

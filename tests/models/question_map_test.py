@@ -17,12 +17,8 @@ def test_a_map_is_read_as_it_was_written(tmp_path):
     example().write(tmp_path / 'map', 'hash', 3)
     read = QuestionMap.read(tmp_path / 'map', 'hash')
     np.testing.assert_array_equal(read.change, example().change)
-    assert (read.cosine_weight, read.added_weight, read.longer, read.log_odds) == (
-        1.25,
-        0.5,
-        -0.125,
-        1.5,
-    )
+    weights = read.cosine_weight, read.added_weight, read.longer, read.log_odds
+    assert weights == (1.25, 0.5, -0.125, 1.5)
     assert read.hash() == example().hash() != example(1).hash()
 
 

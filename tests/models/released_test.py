@@ -51,14 +51,11 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
         value = np.asarray(expected[name], np.float64)
         assert found[name].dtype == np.float32
         # A row of a table, or what leads to one output of a layer.
-        inputs = (
-            (1,) if 'embedding.' in name else (0, 1) if 'attention_out.kernel' in name else (0,)
-        )
-        step = (
-            np.abs(value).max(axis=inputs, keepdims=True) / 127
-            if name.endswith(('kernel', 'embedding'))
-            else 0 * value
-        )
+        axes = {'embedding.': (1,), 'attention_out.kernel': (0, 1)}
+        inputs = next((axes[part] for part in axes if part in name), (0,))
+        step = np.abs(value).max(axis=inputs, keepdims=True) / 127
+        if not name.endswith(('kernel', 'embedding')):
+            step = 0
         assert (np.abs(found[name] - value) <= step * 0.501).all(), name
 
 
@@ -67,21 +64,15 @@ def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
     texts = ['Ann met José near the old city', 'a song of 1979, by Low']
     topics = [(0, 3), (19, 22)]
     targets = [(8, 12), (2, 6)]
-    for one, other in (
-        (
-            ENCODER.encode_pairs(texts, topics, targets),
-            rounded.encode_pairs(texts, topics, targets),
-        ),
-        (ENCODER.encode_questions(texts, topics), rounded.encode_questions(texts, topics)),
-    ):
-        assert ((one * other).sum(axis=1) > 0.999).all()
+    read = lambda encoder: np.concatenate(
+        [encoder.encode_pairs(texts, topics, targets), encoder.encode_questions(texts, topics)]
+    )
+    assert ((read(ENCODER) * read(rounded)).sum(axis=1) > 0.999).all()
 
 
 def test_a_folder_that_is_none_is_told(tmp_path):
-    with pytest.raises(
-        ManifestError,
-        match='nowhere/config.json: no such file; .*nowhere is not a released encoder',
-    ):
+    said = 'nowhere/config.json: no such file; .*nowhere is not a released encoder'
+    with pytest.raises(ManifestError, match=said):
         TextEncoder.load(tmp_path / 'nowhere')
     (tmp_path / 'config.json').write_text('{"model_type": "bert"}')
     with pytest.raises(ManifestError, match='config.json: not the manifest of a released encoder'):
@@ -115,12 +106,12 @@ def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(
     folder, tmp_path, monkeypatch
 ):
     write(tmp_path / 'a')
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            released.manifest_lib,
-            'write_manifest',
-            lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
-        )
+        patch.setattr(released.manifest_lib, 'write_manifest', killed)
         with pytest.raises(KeyboardInterrupt):
             write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
     with pytest.raises(ManifestError, match='model.safetensors: its sha256 is not'):
@@ -149,11 +140,8 @@ def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_an
 ):
     shutil.copytree(folder, tmp_path / 'a')
     encoder = TextEncoder.load(tmp_path / 'a')
-    assert (
-        TextEncoder.load(tmp_path / 'a')
-        is TextEncoder.load(os.path.relpath(tmp_path / 'a'))
-        is encoder
-    )
+    assert TextEncoder.load(tmp_path / 'a') is encoder
+    assert TextEncoder.load(os.path.relpath(tmp_path / 'a')) is encoder
     assert TextEncoder.load(folder) is not encoder
     write(tmp_path / 'a', jax.tree.map(lambda x: x * 2, ENCODER.params))
     other = TextEncoder.load(tmp_path / 'a')

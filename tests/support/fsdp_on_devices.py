@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
+from opql_jax.core.hashing import leaf_name
 from opql_jax.models.encoder import init_params
 from opql_jax.parallel import fsdp
 from opql_jax.parallel.entity_table import Layout
@@ -100,7 +101,7 @@ def main(output):
         if devices != '0':
             check_that_parts_are_the_whole(mesh, np.random.default_rng(seed))
         for path, leaf in jax.tree.leaves_with_path(train(mesh, split=devices != '0')):
-            found[f'{devices}-{jax.tree_util.keystr(path)}'] = leaf
+            found[f'{devices}-{leaf_name(path)}'] = leaf
     np.savez(output, **found)
 
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from opql_jax.core.hashing import leaf_name
 from opql_jax.data.texts import Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import RelationEncoder
@@ -46,17 +47,6 @@ class Setting(NamedTuple):
     relations: np.ndarray
     passages: np.ndarray
     text: Texts
-
-    def with_row(self, entity, row):
-        table = self.table.copy()
-        table[entity] = row
-        return self._replace(table=table, params=self.params | {'entity_table': table})
-
-    def with_unused_topics_elsewhere(self):
-        start, r1 = (
-            np.where(self.text.used, x, 7).astype(np.int32) for x in (self.text.start, self.text.r1)
-        )
-        return self._replace(text=self.text._replace(start=start, r1=r1))
 
 
 ENCODER = RelationEncoder(
@@ -200,9 +190,7 @@ def main(output):
             kept[f'{devices}/{mixing}/prediction'] = found['prediction']
             kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
             for path, leaf in jax.tree.leaves_with_path(found['gradients']):
-                kept[
-                    f'{devices}/{mixing}/gradient/{jax.tree_util.keystr(path, simple=True, separator="/")}'  # noqa: E501
-                ] = leaf
+                kept[f'{devices}/{mixing}/gradient/{leaf_name(path)}'] = leaf
     np.savez(output, **kept)
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from opql_jax.core.distributed import describe_devices
+from opql_jax.core.hashing import leaf_name
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
@@ -79,21 +80,16 @@ def write_memory(prepared, model, memory, **options) -> pathlib.Path:
 
 def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     """The parameters of a checkpoint by name, 'encoder/w_r/kernel' and so on."""
-    store = Checkpoints(workdir, read_only=True)
-    leaves = jax.tree_util.tree_flatten_with_path(store.params(step))[0]
-    store.close()
-    return {
-        jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf)
-        for path, leaf in leaves
-    }
+    with Checkpoints(workdir, read_only=True) as store:
+        leaves = jax.tree.leaves_with_path(store.params(step))
+    return {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
 def state_of(workdir, step) -> dict[str, np.ndarray]:
     """Every array of a checkpoint, parameters and optimiser state, by path."""
-    store = Checkpoints(workdir, read_only=True)
-    arrays = store._manager.restore(step)
-    store.close()
-    leaves = jax.tree_util.tree_flatten_with_path([arrays['params'], arrays['opt_state']])[0]
+    with Checkpoints(workdir, read_only=True) as store:
+        arrays = store._manager.restore(step)
+    leaves = jax.tree.leaves_with_path([arrays['params'], arrays['opt_state']])
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 

@@ -1,5 +1,5 @@
 """Trains stages, or builds a memory, in one of several processes that work as one, or in one alone;
-run by processes_test.py.
+run by several_processes_test.py.
 
     python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
@@ -75,28 +75,15 @@ def main(prepared, model, memory, output, *names):
                 str(len(shards))
             )
             continue
-        if name == 'eval open':
+        if name in ('eval', 'eval open'):
             predictions.CHUNK = 4
-            sets = (str(beside / 'asked.jsonl'),)
-            evaluate(
-                kb=str(beside),
-                **parts,
-                model='lm',
-                questions=sets,
-                output_dir=str(pathlib.Path(output, name)),
-            )
-            continue
-        if name == 'eval':
-            predictions.CHUNK = 4
-            sets, output_dir = ('1-hop/train', '2-hop/train'), str(pathlib.Path(output, name))
-            evaluate(
-                kb=str(beside),
-                **parts,
-                model='follower',
-                questions=sets,
-                output_dir=output_dir,
-                step='all',
-            )
+            asked = {
+                'eval': dict(
+                    model='follower', questions=('1-hop/train', '2-hop/train'), step='all'
+                ),
+                'eval open': dict(model='lm', questions=(str(beside / 'asked.jsonl'),)),
+            }[name]
+            evaluate(kb=str(beside), **parts, **asked, output_dir=str(pathlib.Path(output, name)))
             continue
         workdir, steps, objective = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':

@@ -1,7 +1,7 @@
-"""Trains stages over several numbers of devices; run by train_step_test.py in a process that has 8
+"""Trains stages over several numbers of devices; run by step_test.py in a process that has 8
 virtual ones.
 
-    python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT
+    python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT STAGE...
 
 Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of
 their last steps. The run 'relations-2x4 then 3 then 1' is one that went on twice, with other
@@ -21,20 +21,6 @@ from opql_jax.training import objectives
 import tiny_training
 from eight_devices import slices_and_devices
 
-# Or slices x devices of each. 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {
-    'relations': (1, 8),
-    'sampled': (1, 3),
-    'passages': (1, 8),
-    'follow': (1, 8),
-    'whole memory': (1, '2x4'),
-}
-# The same batch in parts, without dropout, whose masks would be others.
-SPARING = {
-    '1': dict(data_devices=1),
-    '4 by 4': dict(data_devices=4, accumulate_steps=4, remat='layers'),
-    '2 and 2 by 3': dict(data_devices=2, model_devices=2, accumulate_steps=3),
-}
 STEPS = 3
 # Adam would blow the rounding of a gradient that is 0 up to a whole step.
 PLAIN = dict(
@@ -42,44 +28,57 @@ PLAIN = dict(
 )
 
 
-def main(prepared, model, memory, output):
+def on(devices) -> dict:
+    """The settings for a number of devices, or slices x devices of each."""
+    slices, each = slices_and_devices(str(devices))
+    return dict(data_devices=each, slices=slices)
+
+
+# 3 does not divide the 40 entities, so that E is padded.
+DEVICES = {
+    'relations': {number: on(number) for number in (1, 8)},
+    'sampled': {number: on(number) for number in (1, 3)},
+    'passages': {number: on(number) for number in (1, 8)},
+    'follow': {number: on(number) for number in (1, 8)},
+    'whole memory': {number: on(number) for number in (1, '2x4')},
+    # The same batch in parts, without dropout, whose masks would be others.
+    'parts': {
+        '1': dict(data_devices=1),
+        '4 by 4': dict(data_devices=4, accumulate_steps=4, remat='layers'),
+        '2 and 2 by 3': dict(data_devices=2, model_devices=2, accumulate_steps=3),
+    },
+}
+
+
+def main(prepared, model, memory, output, *stages):
     assert jax.device_count() == 8, jax.devices()
+    relations = functools.partial(objectives.Relations, rows=48, buckets=((48, 48),))
+    follow = functools.partial(
+        objectives.Follow, memory_dir=memory, splits=('2-hop/train',), questions=16, k=8
+    )
     choices = {
-        'relations': objectives.Relations(rows=48, buckets=((48, 48),)),
-        'sampled': objectives.Relations(rows=48, buckets=((48, 48),), sampled_entities=2),
+        'relations': relations(),
+        'sampled': relations(sampled_entities=2),
         'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
-        'follow': objectives.Follow(memory_dir=memory, splits=('2-hop/train',), questions=16, k=8),
-        'whole memory': objectives.Follow(
-            memory_dir=memory, splits=('2-hop/train',), questions=16, k=8, filter=False
-        ),
+        'follow': follow(),
+        'whole memory': follow(filter=False),
+        'parts': relations(),
     }
     metrics = {}
 
-    def run(workdir, stage, devices, num_steps=STEPS):
-        slices, devices = slices_and_devices(str(devices))
-        metrics[workdir] = tiny_training.run(
-            prepared,
-            pathlib.Path(output, workdir),
-            choices[stage],
-            num_steps=num_steps,
-            init_from=model,
-            data_devices=devices,
-            slices=slices,
-            **PLAIN,
-        )
+    def run(name, stage, num_steps=STEPS, **options):
+        if stage == 'parts':
+            options['encoder'] = functools.partial(tiny_training.encoder, dropout_rate=0.0)
+        given = dict(num_steps=num_steps, init_from=model, **PLAIN, **options)
+        workdir = pathlib.Path(output, name)
+        metrics[name] = tiny_training.run(prepared, workdir, choices[stage], **given)
 
-    for stage in choices:
-        for devices in DEVICES[stage]:
-            run(f'{stage}-{devices}', stage, devices)
-    without_dropout = functools.partial(tiny_training.encoder, dropout_rate=0.0)
-    for name, options in SPARING.items():
-        workdir = pathlib.Path(output, f'parts-{name}')
-        run_of = dict(num_steps=STEPS, init_from=model, encoder=without_dropout)
-        metrics[workdir.name] = tiny_training.run(
-            prepared, workdir, choices['relations'], **run_of, **options, **PLAIN
-        )
-    for done, devices in enumerate(('2x4', 3, 1), start=1):
-        run('relations-2x4 then 3 then 1', 'relations', devices, num_steps=done)
+    for stage in stages:
+        for devices, options in DEVICES[stage].items():
+            run(f'{stage}-{devices}', stage, **options)
+    if 'relations' in stages:
+        for done, devices in enumerate(('2x4', 3, 1), start=1):
+            run('relations-2x4 then 3 then 1', 'relations', done, **on(devices))
     pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))
 
 

@@ -22,6 +22,8 @@ import tiny_training
 from own_process import own_process
 
 TYPES = ('P1 > P2', 'P2 > P1')
+RELATIONS = objectives.Relations(rows=16)
+ALIGN = objectives.Align(rows=16, topics=4, rows_per_topic=4)
 
 
 @pytest.fixture(scope='module')
@@ -84,46 +86,40 @@ def test_flipped_bits_are_noticed_where_training_goes_on(world, tmp_path, elsewh
     content[at.get(item, len(content) // 2)] ^= 1
     data.write_bytes(content)
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
-        elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
+        elsewhere(tiny_training.run, world / 'prepared', workdir, RELATIONS)
 
 
 @pytest.mark.parametrize('item', ['params', 'opt_state', 'meta', 'digests'])
 def test_a_run_does_not_go_on_from_a_checkpoint_that_lacks_a_part(world, tmp_path, elsewhere, item):
     workdir = copied(world / 'model', tmp_path)
     shutil.rmtree(workdir / 'checkpoints' / '1' / item)
-    with pytest.raises(
-        CheckpointError, match=rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'
-    ):
-        elsewhere(tiny_training.run, world / 'prepared', workdir, objectives.Relations(rows=16))
+    said = rf'{workdir}/checkpoints/1 cannot be read \(.*delete that step'
+    with pytest.raises(CheckpointError, match=said):
+        elsewhere(tiny_training.run, world / 'prepared', workdir, RELATIONS)
 
 
 def test_a_checkpoint_that_training_removes_while_it_is_read_is_not_called_damaged(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    store = Checkpoints(workdir, read_only=True)
-    shutil.rmtree(workdir / 'checkpoints' / '1')
-    with pytest.raises(
-        CheckpointError,
-        match='checkpoints/1 was removed while it was read.*larger keep_checkpoints',
-    ):
-        store.params(1)
-    store.close()
+    said = 'checkpoints/1 was removed while it was read.*larger keep_checkpoints'
+    with Checkpoints(workdir, read_only=True) as store:
+        shutil.rmtree(workdir / 'checkpoints' / '1')
+        with pytest.raises(CheckpointError, match=said):
+            store.params(1)
 
 
 def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints has no step 7; it has 1'):
+    folder = workdir / 'checkpoints'
+    with pytest.raises(CheckpointError, match=f'{folder} has no step 7; it has 1'):
         model_config.load(workdir, step=7)
-    shutil.rmtree(workdir / 'checkpoints' / '1')
-    with pytest.raises(
-        CheckpointError, match=f'no checkpoint in {workdir}/checkpoints: train first'
-    ):
+    shutil.rmtree(folder / '1')
+    with pytest.raises(CheckpointError, match=f'no checkpoint in {folder}: train first'):
         model_config.load(workdir)
-    (workdir / 'checkpoints').rmdir()
-    with pytest.raises(
-        CheckpointError, match=f'{workdir}/checkpoints does not exist: train into {workdir} first'
-    ):
+    folder.rmdir()
+    said = f'{folder} does not exist: train into {workdir} first'
+    with pytest.raises(CheckpointError, match=said):
         model_config.load(workdir)
-    assert not (workdir / 'checkpoints').exists()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize('number', [np.nan, np.inf])
@@ -133,25 +129,12 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
         saved = jax.tree.map(np.array, dict(checkpoints._manager.restore(1).items()))
         saved['params']['encoder']['w_r']['kernel'][3, 1] = number
         checkpoints.save(3, saved['params'], saved['opt_state'], checkpoints.meta(1))
-    with pytest.raises(
-        CheckpointError,
-        match=f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite',
-    ):
+    said = f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'
+    with pytest.raises(CheckpointError, match=said):
         model_config.load(workdir)
 
 
-# Shapes.
-
-
-def test_a_run_does_not_go_on_with_a_model_of_another_shape(world, tmp_path):
-    workdir = copied(world / 'model', tmp_path)
-    before = content(workdir)
-    shapes = r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more'
-    with pytest.raises(
-        CheckpointError, match=f'{workdir}/checkpoints/1 does not fit the model: {shapes}'
-    ):
-        tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), encoder=wider)
-    assert content(workdir) == before
+# Other shapes, other runs.
 
 
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'bert_folder'])
@@ -159,51 +142,45 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
     start = copied(world / 'model', tmp_path)
     if use == 'bert_folder':
         module, params, *_ = model_config.load(start)
-        start = tmp_path / 'released'
-        released.write(
-            start, module, params['encoder'], (world / 'prepared/tokenizer.json').read_text(), ''
-        )
-    other = functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3)
-    options = {} if use == 'resume' else {use: str(start)}
-    with pytest.raises(
-        InputError,
-        match=f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set',
-    ):
-        workdir = start if use == 'resume' else tmp_path / 'new'
-        tiny_training.run(
-            world / 'prepared',
-            workdir,
-            objectives.Relations(rows=16),
-            encoder=other,
-            dry_run=use != 'resume',
-            **options,
-        )
+        start, tokenizer = tmp_path / 'released', world / 'prepared/tokenizer.json'
+        released.write(start, module, params['encoder'], tokenizer.read_text(), '')
+    options = dict(encoder=functools.partial(tiny_training.encoder, layer_norm_epsilon=1e-3))
+    workdir = start
+    if use != 'resume':
+        workdir, options = tmp_path / 'new', options | {use: str(start), 'dry_run': True}
+    said = f'{start} has layer_norm_epsilon=1e-12, and the encoder that is trained 0.001: set'
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(world / 'prepared', workdir, RELATIONS, **options)
 
 
 @pytest.mark.parametrize(
-    'workdir, change, said',
+    ('workdir', 'stage', 'options', 'said'),
     [
-        ('model', 'align', "objective was 'Relations' and is 'Align'"),
-        ('follower', 'relations', "objective was 'Follow' and is 'Relations'"),
-        ('follower', 'freeze mask', 'frozen_encoder was False and is True'),
-        ('model', 'batch', 'rows was 16 and is 24'),
-        ('model', 'seed', 'seed was 0 and is 1'),
-        ('model', 'start', "init_hash was None and is '"),
+        ('model', ALIGN, {}, "objective was 'Relations' and is 'Align'"),
+        ('follower', RELATIONS, {}, "objective was 'Follow' and is 'Relations'"),
+        ('follower', None, {'init_from': 'model'}, 'frozen_encoder was False and is True'),
+        ('model', objectives.Relations(rows=24), {}, 'rows was 16 and is 24'),
+        ('model', RELATIONS, {'seed': 1}, 'seed was 0 and is 1'),
+        ('model', RELATIONS, {'init_from': 'model'}, "init_hash was None and is '"),
+        (
+            'model',
+            RELATIONS,
+            {'encoder': wider},
+            r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
+        ),
     ],
 )
-def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, change, said):
-    stage = {
-        'align': objectives.Align(rows=16, topics=4, rows_per_topic=4),
-        'freeze mask': follow(world / 'memory', frozen_encoder=True),
-        'batch': objectives.Relations(rows=24),
-    }.get(change, objectives.Relations(rows=16))
-    start = dict(init_from=str(world / 'model'))
-    options = {'seed': dict(seed=1), 'start': start, 'freeze mask': start}.get(change, {})
+def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage, options, said):
     copy = copied(world / workdir, tmp_path)
     before = content(copy)
-    with pytest.raises(trainer.TrainingError) as error:
+    if 'init_from' in options:
+        options = {'init_from': str(world / 'model')}
+    refused = 'cannot be resumed as another run .'
+    if 'encoder' in options:
+        refused = '/checkpoints/1 does not fit the model: '
+    with pytest.raises(InputError, match=f'{copy} ?{refused}{said}') as error:
+        stage = stage or follow(world / 'memory', frozen_encoder=True)
         tiny_training.run(world / 'prepared', copy, stage, **options)
-    assert f'{copy} cannot be resumed as another run ({said}' in str(error.value)
     assert 'damaged' not in str(error.value) and content(copy) == before
 
 
@@ -212,7 +189,7 @@ def test_a_workdir_is_not_resumed_over_other_text(world, tmp_path):
     shutil.copy(prepared / 'questions/1-hop/train.jsonl', prepared / 'questions/1-hop/others.jsonl')
     tiny_prepared.write_manifest(prepared)
     with pytest.raises(trainer.TrainingError, match='another run .prepared_hash was'):
-        tiny_training.run(prepared, copy, objectives.Relations(rows=16))
+        tiny_training.run(prepared, copy, RELATIONS)
 
 
 def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_lies(world, tmp_path):
@@ -239,10 +216,9 @@ def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_li
 
 def test_training_starts_from_exactly_the_parameters_of_the_newest_checkpoint(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
-    store = Checkpoints(workdir)
-    newest = jax.tree.map(lambda x: x + 1, store.params())
-    store.save(3, newest, {'count': np.zeros(1)}, {'step': 3})
-    store.close()
+    with Checkpoints(workdir) as store:
+        newest = jax.tree.map(lambda x: x + 1, store.params())
+        store.save(3, newest, {'count': np.zeros(1)}, {'step': 3})
     prepared = Prepared(world / 'prepared')
     module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     found = state.starting_params(module, prepared, str(workdir), None, seed=9)
@@ -258,18 +234,13 @@ def test_a_run_does_not_start_from_other_parameters_than_it_states(
     def describe_and_train_further(*arguments):
         with Checkpoints(workdir) as store:
             params, meta = store.load()
-            store.save(
-                9,
-                jax.tree.map(lambda x: x + 1, params),
-                {'count': np.zeros(1)},
-                {'lineage': meta['lineage']},
-            )
+            further = jax.tree.map(lambda x: x + 1, params)
+            store.save(9, further, {'count': np.zeros(1)}, {'lineage': meta['lineage']})
         return describe(*arguments)
 
     monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
-    with pytest.raises(
-        InputError, match=f'{workdir} was trained further or replaced while it was read'
-    ):
+    said = f'{workdir} was trained further or replaced while it was read'
+    with pytest.raises(InputError, match=said):
         tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
     assert Checkpoints(tmp_path / 'work').latest_step() is None
 
@@ -295,7 +266,7 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
         if use == 'init_from':
             tiny_training.run(prepared, tmp_path / 'work', init_from=str(model))
         elif use == 'resume':
-            tiny_training.run(prepared, model, objectives.Relations(rows=16))
+            tiny_training.run(prepared, model, RELATIONS)
         else:
             tiny_training.write_memory(prepared, model, tmp_path / 'memory')
 
@@ -304,11 +275,9 @@ def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_pa
     other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
     memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
     # A fresh encoder did not build it either.
+    said = f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'
     for start in ({'init_from': str(world / 'model')}, {}):
-        with pytest.raises(
-            InputError,
-            match=f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is',
-        ):
+        with pytest.raises(InputError, match=said):
             tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
         assert Checkpoints(tmp_path / 'work').latest_step() is None
 
@@ -319,22 +288,18 @@ def test_a_follow_run_does_not_go_on_over_another_memory(world, tmp_path):
         world / 'prepared', world / 'model', tmp_path / 'memory', mentions='average'
     )
     hashes = [Memory.open(folder).hash() for folder in (world / 'memory', memory)]
-    with pytest.raises(
-        trainer.TrainingError,
-        match=f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}',
-    ):
+    said = f'{workdir} cannot be .*memory_hash was .*{hashes[0]}.* and is .*{hashes[1]}'
+    with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, follow(memory))
-    assert (
-        tiny_training.run(world / 'prepared', workdir, follow(world / 'memory'), num_steps=1) == {}
-    )
+    stage = follow(world / 'memory')
+    assert tiny_training.run(world / 'prepared', workdir, stage, num_steps=1) == {}
 
 
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
     before = content(workdir)
-    with pytest.raises(
-        trainer.TrainingError, match=f'{workdir} is at step 5 already, and num_steps is 4: raise it'
-    ):
-        tiny_training.run(world / 'prepared', workdir, objectives.Relations(rows=16), num_steps=4)
+    said = f'{workdir} is at step 5 already, and num_steps is 4: raise it'
+    with pytest.raises(trainer.TrainingError, match=said):
+        tiny_training.run(world / 'prepared', workdir, RELATIONS, num_steps=4)
     assert content(workdir) == before

@@ -57,15 +57,11 @@ def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
     for batch, _ in typed_mentions(ENCODER, documents):
         for row in batch.to_pylist():
             encoding = ENCODER.tokenizer.encode(row['text'], add_special_tokens=False)
-            states = tiny_text_encoder.hidden(
-                ENCODER, [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep]
-            )
+            ids = [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep]
+            states = tiny_text_encoder.hidden(ENCODER, ids)
             for mention in row['mentions']:
-                places = [
-                    i
-                    for i, (a, b) in enumerate(encoding.offsets)
-                    if a < mention['end'] and mention['start'] < b
-                ]
+                inside = lambda a, b: a < mention['end'] and mention['start'] < b
+                places = [i for i, ends in enumerate(encoding.offsets) if inside(*ends)]
                 expected.append((states[1 + places[0]] + states[1 + places[-1]]) / 2)
     np.testing.assert_allclose(vectors, expected, atol=2e-3)
     assert len(kinds) == len(vectors)

@@ -5,7 +5,6 @@ is not.
 import numpy as np
 
 from opql_jax.models.question_map import TOPICS, QuestionMap
-from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import Candidates, fit, score
 
 DIM, RELATIONS, ENTRIES = 16, 6, 8
@@ -48,21 +47,13 @@ def one_hop(questions: int, learnable: bool, seed: int = 0) -> Candidates:
 
 
 def test_what_is_asked_for_is_learnt_and_holds_for_questions_left_out():
-    # The first 60 are trained on; the others share their relations and words.
     found = one_hop(120, learnable=True)
-    first = fit_question_map._descend(found, np.arange(60), 0.01, seed=0)
-    untrained = score(QuestionMap.untrained(DIM), found, np.arange(60, 120))
-    assert untrained.hits < 0.5
-    assert score(first, found, np.arange(60, 120)).hits > 0.9
     learnt, before, after, left_out = fit(found)
     assert before.hits < 0.5 and after.hits > 0.9
     assert learnt.change.any()
     ((other, numbers),) = left_out  # of many questions a third is left out once
-    assert (
-        len(numbers) == 40
-        and score(other, found, numbers) == after
-        and other.hash() != learnt.hash()
-    )
+    assert len(numbers) == 40 and score(other, found, numbers) == after
+    assert other.hash() != learnt.hash()
 
 
 def test_where_answers_follow_no_rule_nothing_is_learnt():
@@ -73,9 +64,6 @@ def test_where_answers_follow_no_rule_nothing_is_learnt():
     assert after.hits >= before.hits and after.log_weight >= before.log_weight
     if before == after:
         assert learnt.hash() == QuestionMap.untrained(DIM).hash()
-    # By heart they can be learnt, which is why the choice is made on others.
-    by_heart = fit_question_map._descend(found, np.arange(24), 1e-4, seed=0)
-    assert score(by_heart, found, np.arange(24)).hits > before.hits + 0.3
 
 
 def test_a_single_question_leaves_the_map_untrained():

@@ -22,35 +22,16 @@ from opql_jax.training.progress import TrainingError
 
 import tiny_training
 
+MOMENTUM = functools.partial(optax.sgd, momentum=0.9)
+
 
 def updates(optimizer, gradients, params):
-    """What an optimizer makes of gradients that come one after the other,
-    at parameters that stay.
-    """
+    """What an optimizer makes of gradients one after the other, at parameters that stay."""
     state, made = optimizer.init(params), []
     for gradient in gradients:
         update, state = optimizer.update(gradient, state, params)
         made.append(update)
     return made
-
-
-def test_gradients_are_clipped_before_adam_sees_them():
-    """A huge gradient must not fill Adam's second moment, and the size of a step is Adam's own,
-    unclipped.
-    """
-    params, rate = {'bias': jnp.zeros(3)}, 0.1
-    gradients = [np.array([300.0, 400, 0]), np.array([0.1, -0.2, 0.3])]
-    plain = functools.partial(adamw, weight_decay=0.0)
-    ours = make_optimizer(100, rate, warmup_steps=1, clip_norm=1.0, optimizer=plain)
-    schedule = optax.warmup_cosine_decay_schedule(0.0, rate, 1, 100, rate * 0.02)
-    adam = optax.adamw(schedule, b2=0.98, weight_decay=0.0)
-    clipped = [gradient * min(1.0, 1.0 / np.linalg.norm(gradient)) for gradient in gradients]
-    as_given = lambda gradients: [{'bias': jnp.asarray(g, jnp.float32)} for g in gradients]
-    found = updates(ours, as_given(gradients), params)
-    for update, wanted in zip(found, updates(adam, as_given(clipped), params)):
-        np.testing.assert_allclose(update['bias'], wanted['bias'], rtol=1e-4)
-    # A clip after Adam or a full second moment would leave less.
-    assert np.linalg.norm(found[-1]['bias']) > 0.5 * rate
 
 
 def test_only_matrices_decay():
@@ -63,15 +44,21 @@ def test_only_matrices_decay():
 
 
 @pytest.mark.parametrize(
-    ('factory', 'schedule'),
+    ('factory', 'of_optax', 'schedule'),
     [
-        (optax.adafactor, None),
-        (optax.lion, optax.exponential_decay(0.1, 2, 0.5)),
-        (functools.partial(optax.sgd, momentum=0.9), optax.constant_schedule(0.3)),
+        # A huge gradient must not fill Adam's second moment.
+        (
+            functools.partial(adamw, weight_decay=0.0),
+            functools.partial(optax.adamw, b2=0.98, weight_decay=0.0),
+            None,
+        ),
+        (optax.adafactor, optax.adafactor, None),
+        (optax.lion, optax.lion, optax.exponential_decay(0.1, 2, 0.5)),
+        (MOMENTUM, MOMENTUM, optax.constant_schedule(0.3)),
     ],
 )
-def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradients(
-    factory, schedule
+def test_an_optimizer_and_its_schedule_are_those_of_optax_over_clipped_gradients(
+    factory, of_optax, schedule
 ):
     rng, params = np.random.default_rng(0), {'a/kernel': jnp.ones((3, 2)), 'b': jnp.ones(4)}
     draw = lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32)
@@ -80,7 +67,7 @@ def test_another_optimizer_and_schedule_are_those_of_optax_over_clipped_gradient
     ours = make_optimizer(20, 0.2, warmup_steps=2, clip_norm=1.5, **given)
     clipped = [jax.tree.map(lambda x: x * min(1, 1.5 / optax.tree.norm(g)), g) for g in gradients]
     rate = schedule or optax.warmup_cosine_decay_schedule(0, 0.2, 2, 20, 0.004)
-    found, wanted = updates(ours, gradients, params), updates(factory(rate), clipped, params)
+    found, wanted = updates(ours, gradients, params), updates(of_optax(rate), clipped, params)
     close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7)
     jax.tree.map(close, found, wanted)
     assert make_schedule(20, 0.2, 2, schedule)(5) == rate(5)

@@ -124,7 +124,7 @@ def test_what_a_run_reports_again_is_not_there_twice(tmp_path, start):
             for step in range(begin, end):
                 take(progress, step, loss=end, grad_norm=1)
                 progress.report(step + 1)
-        time.sleep(1)  # files are named after the second
+        time.sleep(1 if end == 4 else 0)  # files are named after the second
     assert scalars(tmp_path)['loss'] == {step: 4.0 if step <= start else 3.0 for step in (1, 2, 3)}
 
 

@@ -22,8 +22,11 @@ from train_in_processes import PLAIN
 TESTS = pathlib.Path(__file__).parents[1]
 SCRIPT = TESTS / 'support' / 'train_in_processes.py'
 # What CI tries in two processes, and what `-m slow` tries besides: a process compiles for itself.
-STAGES = ('memory', 'inject', 'eval', 'eval open', 'relations', 'follow')
-SLOW_STAGES = {2: ('passages', 'whole memory'), 4: ('relations', 'slices')}
+STAGES = ('memory', 'eval', 'relations', 'follow')
+SLOW_STAGES = {
+    2: ('inject', 'eval open', 'passages', 'whole memory'),
+    4: ('relations', 'slices'),
+}
 
 
 @pytest.fixture(scope='module')
@@ -91,8 +94,9 @@ def trained(inputs, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def one_and_two(trained):
-    """The folders of one process and of two."""
-    return trained[1, STAGES], trained[2, STAGES]
+    """Gives the folders of one process and of two that ran a stage."""
+    stages = lambda stage: STAGES if stage in STAGES else SLOW_STAGES[2]
+    return lambda stage: tuple(trained[processes, stages(stage)] for processes in (1, 2))
 
 
 def content(folder, pattern='*'):
@@ -113,12 +117,13 @@ def check_training(inputs, stage, *folders):
 
 @pytest.mark.parametrize('stage', ['relations', 'follow'])
 def test_two_processes_train_what_one_trains(inputs, one_and_two, stage):
-    check_training(inputs, stage, *one_and_two)
+    check_training(inputs, stage, *one_and_two(stage))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ('processes', 'stage'), [(n, stage) for n, stages in SLOW_STAGES.items() for stage in stages]
+    ('processes', 'stage'),
+    [(2, 'passages'), (2, 'whole memory'), *((4, stage) for stage in SLOW_STAGES[4])],
 )
 def test_processes_train_every_stage_as_one_does(inputs, trained, processes, stage):
     check_training(inputs, stage, *(trained[n, SLOW_STAGES[processes]] for n in (1, processes)))
@@ -128,35 +133,37 @@ def test_each_process_writes_the_parts_that_it_holds(one_and_two):
     """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so
     with its moment.
     """
-    folder = one_and_two[1] / 'relations/checkpoints/3/digests'
+    folder = one_and_two('relations')[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):
         rows = [row for row in json.loads((folder / name).read_text()) if 'entity_table' in row[1]]
         assert [row[0] for row in rows] == ['params'] * 2 + ['opt_state'] * 2
 
 
-@pytest.mark.parametrize('name', ['memory', 'inject'])
+@pytest.mark.parametrize('name', ['memory', pytest.param('inject', marks=pytest.mark.slow)])
 def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
     """All shards of a memory, or of what is added to one."""
-    one, two = (content(folder / name) for folder in one_and_two)
+    folders = one_and_two(name)
+    one, two = (content(folder / name) for folder in folders)
     newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
     shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
     assert one == two and shards > 3
-    encoded = [int((one_and_two[1] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
+    encoded = [int((folders[1] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
     assert sum(encoded) == shards and min(encoded) == shards // 2
 
 
 def test_processes_answer_and_score_as_one_does(one_and_two):
     """But for TensorBoard's file, whose name holds the time."""
-    one, two = (content(folder / 'eval', '*.json*') for folder in one_and_two)
+    one, two = (content(folder / 'eval', '*.json*') for folder in one_and_two('eval'))
     assert one == two
     for hops in (1, 2):
         written = one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')]
         assert len(written.splitlines()) > 4
 
 
+@pytest.mark.slow
 def test_processes_ask_a_language_model_as_one_does(one_and_two):
-    one, two = (content(folder / 'eval open') for folder in one_and_two)
+    one, two = (content(folder / 'eval open') for folder in one_and_two('eval open'))
     names = ('asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json')
     assert one == two and one.keys() == {pathlib.Path(name) for name in names}
     assert len(one[pathlib.Path(names[0])].splitlines()) == 18

@@ -19,11 +19,16 @@ def prepared_dir(tmp_path_factory):
     return tiny_training.write_prepared(tmp_path_factory.mktemp('world') / 'prepared')
 
 
-@pytest.mark.parametrize('relation_dim', [8, 32, 40])
-def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, relation_dim):
+def opened(prepared_dir, relation_dim):
+    """The text, and an encoder of its words."""
     prepared = Prepared(prepared_dir)
     vocab_size = prepared.tokenizer.get_vocab_size()
-    module = tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)
+    return prepared, tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)
+
+
+@pytest.mark.parametrize('relation_dim', [8, 32, 40])
+def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, relation_dim):
+    prepared, module = opened(prepared_dir, relation_dim)
     drawn = state.starting_params(module, prepared, None, None, seed=9)
     found = state.starting_params(module, prepared, None, None, seed=9, orthogonal_w_r=True)
     w_r = np.asarray(found['encoder'].pop('w_r')['kernel'], np.float64)
@@ -38,9 +43,7 @@ def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, rel
 def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(
     prepared_dir, relation_dim
 ):
-    prepared = Prepared(prepared_dir)
-    vocab_size = prepared.tokenizer.get_vocab_size()
-    module = tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)
+    prepared, module = opened(prepared_dir, relation_dim)
     params = state.init_params(module, len(prepared.vocab), seed=1)['encoder']
     w_r = np.asarray(state.one_map(module, params, prepared))
     assert w_r.shape == params['w_r']['kernel'].shape

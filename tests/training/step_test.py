@@ -3,6 +3,7 @@ learn.
 """
 
 import contextlib
+import functools
 import json
 
 import jax
@@ -12,6 +13,7 @@ import optax
 import pytest
 from jax.sharding import AbstractMesh
 
+from opql_jax.core.hashing import leaf_name
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel import mesh as mesh_lib
 from opql_jax.training import objectives, state, trainer
@@ -66,27 +68,37 @@ class Run:
 
 
 def named(params):
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    return {
-        jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf)
-        for path, leaf in leaves
-    }
+    return {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(params)}
+
+
+# What CI tries on up to 8 virtual devices, and what `-m slow` tries besides.
+STAGES, SLOW_STAGES = ('relations', 'whole memory', 'parts'), ('sampled', 'passages', 'follow')
 
 
 @pytest.fixture(scope='module')
 def on_devices(binaries, trained, tmp_path_factory):
-    """Where up to 8 virtual devices left their runs."""
-    output = tmp_path_factory.mktemp('devices')
-    eight_devices.run(binaries, 'train_on_devices.py', *trained, output)
-    return output
+    """Trains stages once; returns where their runs lie."""
+
+    @functools.cache
+    def run(stages):
+        output = tmp_path_factory.mktemp('devices')
+        eight_devices.run(binaries, 'train_on_devices.py', *trained, output, *stages)
+        return output
+
+    return run
 
 
 @pytest.mark.parametrize(
-    'stage', ['relations', 'sampled', 'passages', 'follow', 'whole memory', 'parts']
+    ('stages', 'stage'),
+    [(STAGES, stage) for stage in STAGES]
+    + [pytest.param(SLOW_STAGES, stage, marks=pytest.mark.slow) for stage in SLOW_STAGES],
 )
-def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, trained, stage):
-    metrics = json.loads((on_devices / 'metrics.json').read_text())
-    one = tiny_training.params_of(on_devices / f'{stage}-1')
+def test_the_number_of_devices_changes_neither_loss_nor_parameters(
+    on_devices, trained, stages, stage
+):
+    output = on_devices(stages)
+    metrics = json.loads((output / 'metrics.json').read_text())
+    one = tiny_training.params_of(output / f'{stage}-1')
     before = tiny_training.params_of(trained[1])
     # It was trained at all.
     assert max(np.abs(one[name] - before[name]).max() for name in before) > 1e-3
@@ -94,14 +106,14 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(on_devices, t
     assert others
     for run in others:
         assert metrics[run] == pytest.approx(metrics[f'{stage}-1'], abs=1e-5)
-        many = tiny_training.params_of(on_devices / run)
+        many = tiny_training.params_of(output / run)
         assert many.keys() == one.keys()
         for name in one:
             said = f'{name} of {run}'
             np.testing.assert_allclose(many[name], one[name], atol=1e-5, rtol=0, err_msg=said)
 
 
-@pytest.mark.parametrize('name', ['align passages', 'follow'])
+@pytest.mark.parametrize('name', ['align passages', pytest.param('follow', marks=pytest.mark.slow)])
 def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one(trained, name):
     """That of `relations` is compared on several devices above, as its negatives are the rows of
     the whole batch.
@@ -120,21 +132,6 @@ def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one
     assert max(np.abs(expected[leaf] - before[leaf]).max() for leaf in before) > 1e-4
     for leaf in expected:
         np.testing.assert_allclose(found[leaf], expected[leaf], atol=1e-5, rtol=0, err_msg=leaf)
-
-
-def test_each_part_has_dropout_of_its_own(trained):
-    run = Run(trained, make_objective('entities', None), dropout=0.5, accumulate_steps=2)
-    (bucket,) = run.task.source[0].mentions
-    # One row many times over.
-    rows = jax.tree.map(lambda x: np.repeat(x[:1], len(x), axis=0), bucket)
-    params, key = {'params': run.params['encoder']}, jax.random.key(0)
-    encoder = tiny_training.encoder(
-        vocab_size=run.params['encoder']['token_embedding']['embedding'].shape[0], dropout_rate=0.5
-    )
-    states = encoder.clone(accumulate_steps=2).apply(
-        params, rows.tokens, deterministic=False, rngs={'dropout': key}, method=encoder.hidden
-    )
-    assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(rows.tokens)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +192,14 @@ UNREACHED = dict.fromkeys(('align', 'follow', 'relations without L_el'), 'encode
 UNREACHED |= dict.fromkeys(('entities', 'eae'), 'encoder/w_r/')
 
 
-@pytest.mark.parametrize('name', TRAINED)
+# Of these `-m slow` alone: each other way to train has one that CI tries.
+SLOW = ('relations', 'follow', 'eae')
+
+
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRAINED],
+)
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'frozen_encoder': True} if name == 'follow with a frozen encoder' else {}
     objective = make_objective(name.partition(' with a')[0], trained[2], **options)

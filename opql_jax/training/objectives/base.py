@@ -34,17 +34,15 @@ class Task:
     trainable: Callable[[str], bool]
     # JSON values that say what is learnt from what, wherever it lies; saved in every checkpoint.
     lineage: dict
-    # Arrays on the mesh that the loss reads and nothing trains; those that it captured would be
-    # constants.
+    # Arrays on the mesh that the loss reads and nothing trains; captured, they would be constants.
     memory: Any = None
     # `(memory, params) -> memory`, with keys of these parameters; None without keys.
     refresh: Callable | None = None
-    # The parameters training starts from, with those that only this objective needs.
+    # Adds parameters that only this objective needs to those that training starts from.
     init: Callable = lambda params: params
     # `params -> params`, made of the data once before the first step, outside jit.
     fit: Callable | None = None
-    # Raises InputError if parameters do not fit, by the lineage of the run that left them, {} if
-    # none did.
+    # Raises InputError if parameters do not fit, by the lineage of their run, {} for none.
     check_init: Callable = lambda params, lineage: None
     # `(params, batch, memory) -> ([n, K], {name: [n, ...]})`, without dropout.
     predict: Callable | None = None
@@ -55,12 +53,11 @@ class Objective(abc.ABC):
     """The configuration of a training objective: a frozen dataclass whose fields gin sets.
 
     Attributes:
-        trains: prefixes of the names of the parameters that are trained.
-        unreached: prefixes of those among them that no loss reaches, and that weight decay alone
-            would change.
+        trains: prefixes of the names of trained parameters.
+        unreached: prefixes of those among them that no loss reaches, which decay would spoil.
         answers_questions: whether its models answer questions, so that a knowledge base opens them.
         pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None
-            for the same as with the model that training starts from.
+            for as with the model that training starts from.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')

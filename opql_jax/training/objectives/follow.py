@@ -29,12 +29,12 @@ class Follow(Objective):
         splits: question sets; each has one number of hops.
         held_out: relations such as 'P57'; questions that need one are left out (see
             `Question.needs`).
-        wordings: a file of other wordings (`read_wordings`), in which questions of its types are
-            learnt from too; none if empty.
+        wordings: a file of other wordings (`read_wordings`) of its types of questions, to learn
+            from too; none if empty.
         questions: per step.
         k: entries kept per hop.
-        frozen_encoder: trains W_q and W_t alone, without dropout: the encoder keeps what it knows
-            of relations that no question of the training asks for.
+        frozen_encoder: trains W_q and W_t alone, without dropout, so that the encoder does not
+            forget relations that no training question asks for.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
         shared_hops: one W_t serves all hops.

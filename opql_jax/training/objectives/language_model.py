@@ -35,22 +35,20 @@ class LanguageModelObjective(Objective):
     """Settings of the language model and of its losses.
 
     Attributes:
-        memory_dir: the memory, for `trainer.train` a part of the knowledge base; built by the
-            encoder that pretraining of the language model starts from. Its relations stay as they
-            are while E is trained. None for none, which makes the model EaE.
+        memory_dir: the memory, for `trainer.train` a part of the knowledge base, built by the
+            encoder that pretraining of the language model starts from. Its relations are fixed
+            while E is trained. None for no memory, which makes the model EaE.
         rows: texts per step.
-        buckets: of passages, as in `RelationSettings`. A passage with more topics than the longest
-            has room for keeps the nearest; the metric `texts_cut` is the share of these passages.
+        buckets: of passages, as in `RelationSettings`. A passage with too many topics for the
+            longest keeps the nearest; the metric `texts_cut` is the share of such passages.
         mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
         k, max_hops, entity_layer, own_prediction, mixing, null_entity: see `LanguageModel`.
         retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
-        topics: mentions of a passage that query the memory, at most.
-        score_gold: entries of a passage's topics that state the hidden mention are scored even if
-            the search misses them.
-        own_text: the memory is of the folder's text, and a step must not retrieve what was read in
-            the passage it is about. False for a memory of anything else, such as a knowledge base
-            (FaE), of which every entry may be retrieved.
+        topics: maximum number of mentions of a passage that query the memory.
+        score_gold: scores entries that state the hidden mention even if the search misses them.
+        own_text: whether the memory is of the folder's text, so that a passage must not retrieve
+            what was read in it. False for any other, such as a knowledge base (FaE).
     """
 
     memory_dir: str | None = None
@@ -97,10 +95,7 @@ class LanguageModelObjective(Objective):
     def draw(
         self, prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, seed: int
     ) -> Source:
-        """The batches; `passages` [N, P] are those that entries were read in.
-
-        None if they are not the text's.
-        """
+        """The batches; `passages` [N, P] are those of this text that entries are from, if any."""
         raise NotImplementedError
 
     def open_memory(self, prepared: Prepared) -> Memory | None:
@@ -109,10 +104,7 @@ class LanguageModelObjective(Objective):
         return None
 
     def own_passages(self, prepared: Prepared, memory: Memory | None) -> np.ndarray | None:
-        """The passages that its memory's entries were read in; None for a memory of other text.
-
-        See `passages_of`.
-        """
+        """`passages_of` the memory; None if it is of other text."""
         if memory is None or not self.own_text:
             return None
         covered(memory, prepared)  # or passages would be compared with others of the same number
@@ -130,10 +122,9 @@ class LanguageModelObjective(Objective):
             raise InputError(
                 'a language model needs a transformer: one of the other files in gin/models'
             )
-        names = {field.name for field in dataclasses.fields(LanguageModel)} & {
-            field.name for field in dataclasses.fields(self)
-        }
-        return LanguageModel(encoder, **{name: getattr(self, name) for name in names})
+        names = {field.name for field in dataclasses.fields(LanguageModel)}
+        ours = {name: value for name, value in vars(self).items() if name in names}
+        return LanguageModel(encoder, **ours)
 
     def loss(self, encoder, layout, params, batch, memory, rng):
         """The loss of a batch and its metrics."""
@@ -146,23 +137,22 @@ class LanguageModelObjective(Objective):
         return {**fresh, **params}
 
     def check_init(self, memory: Memory | None, params, lineage: dict):
-        if 'own_prediction' in lineage:  # of a language model
-            changed = {
-                name: lineage[name]
-                for name in _FIXED
-                if lineage[name] not in (None, getattr(self, name))
-            }
-            if changed:
-                settings = '; '.join(
-                    f'{name}={value!r}, not {getattr(self, name)!r}'
-                    for name, value in changed.items()
-                )
-                raise CheckpointError(
-                    f'the language model that training starts from has {settings}: give the same'
-                )
+        settings = [
+            f'{name}={lineage[name]!r}, not {getattr(self, name)!r}'
+            for name in _FIXED
+            if 'own_prediction' in lineage  # of a language model
+            and lineage[name] not in (None, getattr(self, name))
+        ]
+        if settings:
+            raise CheckpointError(
+                'the language model that training starts from has '
+                f'{"; ".join(settings)}: give the same'
+            )
+        if memory is None:
+            return
         # Training a language model changes the encoder, but not what the memory was built with.
         known = {params_hash(params['encoder']), lineage.get('memory_encoder')}
-        if memory is not None and memory.manifest.hashes['encoder'] not in known:
+        if memory.manifest.hashes['encoder'] not in known:
             raise CheckpointError(
                 f'{self.memory_dir} was not built by the encoder that training '
                 'starts from, nor by the one its language model began with: '

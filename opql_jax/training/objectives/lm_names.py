@@ -25,8 +25,7 @@ _QUERYING = (
     'buckets score_gold'
 ).split()
 
-# How often the name of each entity is read for the row of E that it begins with, in a question
-# drawn at random each time.
+# Random questions in which the name of each entity is read for its first row of E.
 _READINGS = 2
 
 # Weight of the relation penalty, a relative squared error; L_el starts at log(num_entities).
@@ -37,26 +36,25 @@ _RELATION_WEIGHT = 10.0
 class LinkNames(LanguageModelObjective):
     """L_el alone, over questions in which names of entities stand in the places of the topics.
 
-    Which entity a mention means comes first: until that is known, a query asks about the wrong
-    entity, and beside the other losses it is learnt many times more slowly. The memory, if there is
-    one, is not queried, and the follower is not trained. The transformer is, and would read other
-    relations in the end: with `relations_of` a penalty keeps those of the questions close to a
-    teacher's.
+    Linking comes first: until it is learnt, queries ask about the wrong entity, and beside the
+    other losses it is learnt many times more slowly. The memory, if any, is not queried, and the
+    follower is not trained. The transformer is, and its relations would drift: with `relations_of`
+    a penalty keeps those of the questions close to a teacher's.
 
-    E begins with rows of what the encoder reads in names, in the place of those that training
-    starts from, which the text taught: most entities are mentioned too rarely for that. W_e and W_f
-    begin with maps to these rows (`models.entity_names`), and W_b, which reads rows of E, with
-    zeros. Keys of the memory follow E, but a memory with entities that were injected later cannot
-    be queried, as their rows are fitted to the E it was built with.
+    The rows of E start anew from what the encoder reads in names, as most entities are mentioned
+    too rarely for text to teach them. W_e and W_f start as maps to these rows
+    (`models.entity_names`), and W_b, which reads rows of E, as zeros. Keys of the memory follow E,
+    but a memory with entities that were injected later cannot be queried, as their rows are fitted
+    to the E it was built with.
 
     Attributes:
-        questions: a question file; of those with one topic its place is used, and nothing else.
+        questions: a question file; only the topic's place is used, of questions with one topic.
         relations_of: the teacher, a relation encoder or follower, for `trainer.train` a part of the
             knowledge base; usually the one that training starts from. None for no penalty.
-        topic_scale: the part of W_q that meets E begins anew, as so many times the identity; None
-            for as it was. In a search over the whole memory entries of the topic must win against
-            those whose relation alone fits best: rows of E have length 1, while products of
-            relations reach 12, as following, which knows its topics, never had to weigh the two.
+        topic_scale: resets the part of W_q that meets E to this multiple of the identity; None to
+            keep it. In a search over the whole memory the topic's entries must win against those
+            whose relation alone fits best: rows of E have length 1, while products of relations
+            reach 12, as following, which knows its topics, never had to weigh the two.
     """
 
     rows: int = 256

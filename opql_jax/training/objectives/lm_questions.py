@@ -20,13 +20,11 @@ class AnswerQuestions(LanguageModelObjective):
     Attributes:
         filter, exclude_topic: of hops after the first, see `LanguageModel`.
         questions: a question file, see `corpus.questions`.
-        text_rows: passages per step beside the questions, trained on as in pretraining: without
-            them entities that no question of the file names are forgotten.
-        absent_rate: share of the one-hop questions that must do without their answers, so that null
-            is learnt.
-        name_rows: questions per step whose topic is replaced by a name of some entity, which is to
-            be recognised (L_el): for a vocabulary that text and questions mention too rarely to
-            make known.
+        text_rows: passages per step, trained on as in pretraining, without which entities that no
+            question names are forgotten.
+        absent_rate: share of one-hop questions whose answers are hidden, so that null is learnt.
+        name_rows: questions per step whose topic is replaced by the name of some entity, to be
+            recognised (L_el): for entities that text and questions mention too rarely.
     """
 
     answers_questions: ClassVar[bool] = True
@@ -39,8 +37,7 @@ class AnswerQuestions(LanguageModelObjective):
 
     @property
     def _absent_rate(self):
-        # Without own predictions a question whose answers the memory lacks could only be learnt
-        # wrongly.
+        # Without own predictions a question without its answers would teach something wrong.
         return self.absent_rate if self.own_prediction else 0.0
 
     def draw(self, prepared, memory, passages, seed):

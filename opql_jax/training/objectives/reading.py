@@ -18,6 +18,7 @@ from opql_jax.data.sources.reading import (
     ReadingSettings,
     ReadingSource,
 )
+from opql_jax.models.losses import best_is
 from opql_jax.models.reader import SUPPORTS, read_logits
 from opql_jax.training.objectives.base import Objective, Task, dropout
 
@@ -88,8 +89,8 @@ class Reading(ReadingSettings, Objective):
                 [verdicts, marks & (bucket.verdict == BY_SPANS)[:, None]], axis=1
             )
             logs = jax.nn.log_softmax(all_logits)
-            right = jnp.take_along_axis(target, all_logits.argmax(1)[:, None], axis=1)[:, 0]
-            found.append((-jax.nn.logsumexp(jnp.where(target, logs, _NEVER), axis=1), right))
+            lost = -jax.nn.logsumexp(jnp.where(target, logs, _NEVER), axis=1)
+            found.append((lost, best_is(target, all_logits)))
         used = bucket.verdict >= 0
         (start_loss, start_right), (end_loss, end_right) = found
         helps = jnp.take_along_axis(logits[:, :, SUPPORTS], bucket.first, axis=1)

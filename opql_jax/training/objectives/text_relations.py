@@ -31,11 +31,10 @@ class TextRelations(TextRelationSettings, Objective):
 
     The settings of the batches are those of `TextRelationSettings`.
 
-    L_rel: pairs of one label find each other among all pairs of the batch, each of which is there
-    in both directions. L_question: a question finds the pairs of its label, in the right direction,
-    among the same. L_sentence: the means of the last layer over the tokens of some rows stay what
-    they are in the BERT that training begins with, as far as their cosine tells: they say what a
-    sentence is about, and serve retrieval.
+    L_rel: pairs of one label find each other among all pairs of the batch, in both directions.
+    L_question: a question finds the pairs of its label, in the right direction, among the same.
+    L_sentence: the cosine of mean states with those of the BERT that training starts from stays
+    high, as they tell what a sentence is about, for retrieval.
 
     Attributes:
         sentence_weight: of L_sentence; 0 leaves it out.
