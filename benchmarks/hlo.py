@@ -23,28 +23,25 @@ def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
             continue
         for shapes, kind in _COLLECTIVE.findall(body):
-            yield (
-                ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind),
-                _ARRAY.findall(shapes),
-            )
+            scatter = name.startswith('all-reduce-scatter')
+            yield 'all-reduce-scatter' if scatter else kind, _ARRAY.findall(shapes)
 
 
 def _size(bits: str, dims: str) -> int:
     """Bytes of an array as `_ARRAY` finds it."""
-    # A bool takes a byte.
-    return int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)
+    return int(bits or 8) // 8 * _numbers(dims)  # a bool takes a byte
+
+
+def _numbers(dims: str) -> int:
+    return math.prod(int(n) for n in dims.split(',') if n)
 
 
 def _received(bits: str, dims: str, kind: str, devices: int) -> int:
     """Bytes that a device receives for an array that a collective makes."""
     # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one
     # device's share.
-    return round(
-        {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
-        * (devices - 1)
-        / devices
-        * _size(bits, dims)
-    )
+    times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
+    return round(times * (devices - 1) / devices * _size(bits, dims))
 
 
 def received_bytes(compiled, devices: int) -> dict[str, int]:
@@ -66,12 +63,10 @@ def bytes_of_other_slices(text: str) -> int:
     return sum(_size(*array) for array in _ARRAY.findall(' '.join(received)))
 
 
-def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """(kind of collective, shape) of each array that a compiled program exchanges."""
-    found = []
-    for kind, arrays in _collectives(text):
-        found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in arrays]
-    return found
+def largest_exchanged(text: str) -> int:
+    """How many numbers the largest array has that a program exchanges; 0 if there is none."""
+    arrays = [array for _, found in _collectives(text) for array in found]
+    return max((_numbers(dims) for _, dims in arrays), default=0)
 
 
 def estimated_cycles(text: str) -> int:
