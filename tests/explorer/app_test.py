@@ -276,8 +276,8 @@ def test_what_the_text_says_is_never_markup(client):
 def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
     names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
     many = {'q': f'Who directed {", ".join(names)}?'}
-    for address in ('/api/ask', '/api/retrieve'):
-        assert 'not Erik Lind, Trondheim' in client.get(address, params=many).json()['note']
+    told = client.get('/api/retrieve', params=many).json()['note']
+    assert 'not Erik Lind, Trondheim' in told
     assert 'not Erik Lind, Trondheim' in words(client.get('/', params=many).text)
     assert 'note' not in client.get('/api/retrieve', params={'q': QUESTION}).json()
     monkeypatch.setattr(app.time_limit, 'SERVED', 0)

@@ -161,16 +161,6 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
     assert str(changed.url).endswith('/document?id=ferry') and 'Erik Lind' not in words(changed)
 
 
-def test_documents_come_back_where_they_stood(client, folder):
-    before, answers = documents(folder), names(client)
-    (shown,) = forms(client.get('/document', params={'id': 'ferry'}), '/forget')
-    page = client.post('/forget', data=shown)
-    assert list(documents(folder)) == [id for id in before if id != 'ferry']
-    assert list(before)[-1] != 'ferry'
-    client.post('/undo', data=forms(page, '/undo')[0])
-    assert list(documents(folder).items()) == list(before.items()) and names(client) == answers
-
-
 def test_a_change_whose_version_cannot_be_opened_is_said_to_be_made(client, folder, monkeypatch):
     def damaged(current):
         raise InputError('memory-2: a file is damaged')
