@@ -147,7 +147,8 @@ class Explorer:
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
         found = views.entities(kb, text, kind, page)
         more = (page + 1) * views.ENTITIES < found.total
-        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': views.kinds(kb)}
+        kinds = sorted(set(kb.vocab.kinds))
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds}
         return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
@@ -303,7 +304,7 @@ def make_app(
 
 @contextlib.asynccontextmanager
 async def limited_pages(app: Starlette) -> AsyncIterator[None]:
-    """Within it, `PAGES_AT_ONCE` threads make pages."""
+    """Limits the threads that make pages to `PAGES_AT_ONCE` while the application runs."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = PAGES_AT_ONCE
     yield
 
@@ -355,7 +356,7 @@ def serve(
 
 
 def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """A page made in a thread, in `time_limit.SERVED` seconds, until its client is gone."""
+    """Makes a page in a thread; ends after `time_limit.SERVED` seconds, or as the client leaves."""
 
     async def answer(request: Request) -> Response:
         gone = threading.Event()
