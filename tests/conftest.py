@@ -82,6 +82,19 @@ def binaries():
 
 
 @pytest.fixture(scope='session')
+def films_kb(tmp_path_factory):
+    """The folder of a knowledge base of the documents about films, which no test changes."""
+    pytest.importorskip('spacy', reason='spaCy is not installed')
+    from opql_jax.kb.text.index_text import index_text
+
+    import films
+
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture(scope='session')
 def transformers():
     """The package, over torch; the test is skipped where either is absent."""
     for name in ('torch', 'transformers'):

@@ -26,6 +26,7 @@ from opql_jax.kb.sets.query_language import is_query
 from opql_jax.kb.text.index_text import index_text
 
 import films
+from pages import words
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
@@ -59,12 +60,6 @@ def kb(folder):
 @pytest.fixture(scope='module')
 def client(folder):
     return TestClient(app.make_app(folder), base_url='http://localhost')
-
-
-def words(page):
-    """What a page says, without its markup."""
-    plain = re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page, flags=re.S))
-    return html.unescape(' '.join(plain.split()))
 
 
 def snippets(page):
@@ -367,16 +362,6 @@ def test_with_a_token_nobody_gets_in_without_it(folder):
     let_in = browser.get('/', params={'token': 'secret'})
     assert let_in.status_code == 303 and 'secret' not in let_in.headers['location']
     assert 'HttpOnly' in let_in.headers['set-cookie'] and browser.get('/').status_code == 200
-
-
-def test_who_asks_too_often_waits(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(guard.time, 'monotonic', lambda: now[0])
-    guarded = guard.Guard(lambda *_: None, rate=2.0)
-    assert [guarded._may_ask('a') for _ in range(3)] == [True, True, False]
-    assert guarded._may_ask('b')
-    now[0] += 0.5
-    assert [guarded._may_ask('a') for _ in range(2)] == [True, False]
 
 
 def test_a_slow_question_holds_up_no_other_page(folder, monkeypatch):

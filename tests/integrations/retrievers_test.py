@@ -18,10 +18,7 @@ import opql_jax
 from opql_jax import cli
 from opql_jax.kb.answer_record import SCHEMA
 from opql_jax.kb.current import Current
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
-
-import films
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed . starring'
@@ -30,15 +27,21 @@ OUT_OF_REACH = 'How many films did Ingrid Solberg direct?'
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    index_text([films.write(root / 'films.jsonl')], root / 'kb', processes=1)
-    return root / 'kb'
+def folder(films_kb):
+    return films_kb
 
 
 @pytest.fixture(scope='module')
 def kb(folder):
     return opql_jax.open(folder)
+
+
+@pytest.fixture
+def make_server():
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    from opql_jax.integrations.mcp_server import make_server
+
+    return make_server
 
 
 def sent(retriever):
@@ -106,17 +109,15 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
 
 @pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
-def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys):
+def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys, make_server):
     """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites
     the text.
     """
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
     testclient = pytest.importorskip('starlette.testclient', reason='app is not installed')
-    pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
 
     from opql_jax.explorer import app
-    from opql_jax.integrations.mcp_server import make_server
 
     record = (kb.query(asked) if asked == QUERY else kb.ask(asked)).to_record(2)
     jsonschema.validate(record, SCHEMA)
@@ -201,11 +202,8 @@ def tide(number):
     return {'title': title, 'text': f'{title} is a film. It was directed by Ingrid Solberg.'}
 
 
-def test_texts_that_an_mcp_client_adds_at_once_are_all_added(folder, tmp_path):
-    pytest.importorskip('mcp', reason='mcp is not installed')
+def test_texts_that_an_mcp_client_adds_at_once_are_all_added(folder, tmp_path, make_server):
     import anyio
-
-    from opql_jax.integrations.mcp_server import make_server
 
     copy = shutil.copytree(folder, tmp_path / 'films.kb')
     server = make_server(Current(copy), writable=True)
@@ -244,12 +242,9 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     assert told['added'][0]
 
 
-def test_an_mcp_client_reads_documents(folder, kb):
-    pytest.importorskip('mcp', reason='mcp is not installed')
+def test_an_mcp_client_reads_documents(folder, kb, make_server):
     import anyio
     from mcp.server.mcpserver.exceptions import ResourceError
-
-    from opql_jax.integrations.mcp_server import make_server
 
     server = make_server(Current(folder), writable=False)
     (content,) = anyio.run(server.read_resource, 'opql://document/harbour')
