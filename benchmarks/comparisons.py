@@ -418,8 +418,9 @@ def _by_head(facts: Sequence[Fact]) -> dict[tuple[Entity, str, str], list[Fact]]
 
 def _pairs(known: list[Known], chance: random.Random, half_alike: bool = False):
     """Pairs of different names, each with a random other; if wanted, half of them of one value."""
+    folded = [fold(one.entity.name) for one in known]
     for place, one in enumerate(known):
-        others = [other for other in known if fold(other.entity.name) != fold(one.entity.name)]
+        others = [other for other, name in zip(known, folded) if name != folded[place]]
         if half_alike and place % 2:
             others = [other for other in others if other.value == one.value]
         if others:

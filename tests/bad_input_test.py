@@ -40,14 +40,11 @@ class World:
 
     def __init__(self, root, binaries):
         self.root, self.binaries = root, binaries
-        self.text, self.model, self.memory, self.follow = (
-            root / n for n in ('text', 'model', 'memory', 'follow')
-        )
-        self.other_model, self.new = root / 'other_model', root / 'new'
+        self.text, self.model, self.memory = root / 'text', root / 'model', root / 'memory'
+        self.follow, self.new = root / 'follow', root / 'new'
         flags = ['--gin_file=gin/data/synthetic.gin', '--gin.DOCUMENTS=60']
         assert binaries('prepare', *flags, *parts(kb=root, text='text')).returncode == 0
-        for seed, model in ((0, self.model), (1, self.other_model)):
-            tiny_training.write_untrained(self.text, model, seed=seed)
+        tiny_training.write_untrained(self.text, self.model)
         assert binaries(*self.build(model=self.model, memory=self.memory)).returncode == 0
         tiny_training.write_untrained(self.text, self.follow, Follow(memory_dir=str(self.memory)))
         self.topic = Prepared(self.text).vocab.names[0]
@@ -68,13 +65,11 @@ class World:
     def copy(self, folder):
         return shutil.copytree(folder, pathlib.Path(tempfile.mkdtemp(dir=self.root)) / folder.name)
 
-    def truncated(self, folder, name, zeros=False):
-        """A copy of a folder in which one file lacks its second half, or has zeros there, as after
-        a power failure.
-        """
+    def truncated(self, folder, name):
+        """A copy of a folder in which one file lacks its second half."""
         folder = self.copy(folder)
         path, size = folder / name, (folder / name).stat().st_size
-        path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2) * zeros)
+        path.write_bytes(path.read_bytes()[: size // 2])
         return folder
 
     def train(self, stage, *flags, text=None, model=None, encoder=ENCODER):
@@ -83,14 +78,12 @@ class World:
         return ['train', *files, '--gin.STEPS=1', *paths, *flags]
 
     def build(self, *flags, text=None, model=None, memory=None):
-        return self.open(
-            'build_memory', *flags, text=text, model=model or 'model', memory=memory or 'new'
-        )
+        made = {'text': text, 'model': model or 'model', 'memory': memory or 'new'}
+        return self.open('build_memory', *flags, **made)
 
     def open(self, binary, *flags, text=None, model=None, memory=None):
-        paths = parts(
-            kb=self.root, text=text or 'text', model=model or 'follow', memory=memory or 'memory'
-        )
+        named = {'text': text or 'text', 'model': model or 'follow', 'memory': memory or 'memory'}
+        paths = parts(kb=self.root, **named)
         return [binary, f'--gin_file=gin/runs/{binary}.gin', *paths, *flags]
 
     def infer(self, *questions, hops=1, flags=(), **paths):
@@ -229,9 +222,8 @@ def test_what_does_not_fit_together_is_named(world, command, said):
 
 def test_the_longest_passages_that_prepare_allows_can_be_trained_on(world):
     prepared = world.small(max_tokens=136)
-    assert (
-        max(len(record.tokens) for record in Prepared(prepared).records) == 136 - markup.MARKUP_ROOM
-    )
+    longest = max(len(record.tokens) for record in Prepared(prepared).records)
+    assert longest == 136 - markup.MARKUP_ROOM
     done = world.binaries(*world.train('entities', text=prepared))
     assert done.returncode == 0, done.stderr
 

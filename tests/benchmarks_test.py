@@ -69,7 +69,7 @@ def test_every_benchmark_is_tried():
 
 # In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
 # tests/training/step_on_tpu_test.py, too.
-QUICK = {'follow', 'index_text'}
+QUICK = {'evidence', 'follow'}
 
 
 @pytest.mark.parametrize(

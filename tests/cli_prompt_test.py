@@ -167,7 +167,7 @@ def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
     before, prompt = signal.signal(signal.SIGALRM, interrupt), Prompt(kb, 5)
     stopped = 0
     try:
-        for number in range(3000):  # a wait in a condition raised RuntimeError in some 10 of them
+        for number in range(1500):  # a wait in a condition raised RuntimeError in some 5 of them
             with contextlib.suppress(KeyboardInterrupt):
                 stopped += 1
                 signal.setitimer(signal.ITIMER_REAL, (1 + number % 200) * 1e-6)

@@ -57,11 +57,8 @@ class Tables(html.parser.HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.rows = collections.defaultdict(list)
-        self.elements = set()
-        self.attributes = set()
-        self._caption = None
-        self._inside = None
+        self.rows, self.elements, self.attributes = collections.defaultdict(list), set(), set()
+        self._caption = self._inside = None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
