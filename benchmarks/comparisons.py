@@ -6,11 +6,11 @@ python benchmarks/comparisons.py --data ../shared/data --write questions.jsonl -
 opql index texts.jsonl --out labelled.kb
 python benchmarks/comparisons.py --questions questions.jsonl --kb labelled.kb --json
 
-The questions are made of the labels of Re-DocRED and T-REx, in the wordings below, and asked over
-the documents that they need, as plain text. `right` is the share of first answers that are right,
-`among_five` that of questions with a right one among the five best; `sure` are the answers of which
-that is said, `sure_right` those of them that are right. --show prints questions with what was
-answered.
+The questions are made of the labels of Re-DocRED and T-REx, in the wordings of comparisons.toml,
+and asked of the documents that they need, as plain text. `right` is the share of first answers that
+are right, `among_five` that of questions with a right one among the five best; `sure` counts the
+answers that are said to be sure, `sure_right` the right ones of these. --show prints questions with
+what was answered.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import json
 import pathlib
 import random
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -33,103 +34,12 @@ from opql_jax.corpus.name_resolution import fold, without_brackets
 # Questions of each kind, and the most that one document is asked about in each.
 COUNT, OF_A_DOCUMENT = 100, 3
 SEED = 0
-NOUNS = dict(P57='director', P50='author', P86='composer', P175='performer')
-NOUNS |= dict(P22='father', P26='spouse')
-OF_THINGS = dict(P264='record label', P127='owner', P178='developer', P176='manufacturer')
-OF_THINGS |= dict(P749='parent organisation')
 BORN, DIED, FOUNDED, RELEASED, CITIZEN, COUNTRY = 'P569', 'P570', 'P571', 'P577', 'P27', 'P17'
-# Of two hops, where {x} stands for what the first finds.
-SECOND_HOPS = {
-    'P19': ('Where was {x} born?', 'What is the birthplace of {x}?'),
-    BORN: ('When was {x} born?', 'What is the date of birth of {x}?'),
-    DIED: ('When did {x} die?',),
-    'P20': ('Where did {x} die?',),
-    CITIZEN: ('What country is {x} from?', 'What is the nationality of {x}?'),
-    COUNTRY: ('In which country is {x} located?',),
-    FOUNDED: ('When was {x} founded?',),
-    'P69': ('Where did {x} study?',),
-    'P22': ('Who is the father of {x}?',),
-    'P26': ('Who was {x} married to?',),
-}
-# Of two, by relation: wordings, and whether the earlier is asked for.
-EARLIER = {
-    BORN: (
-        ('Who was born first, {a} or {b}?', True),
-        ('Who is older, {a} or {b}?', True),
-        ('Who was born later, {a} or {b}?', False),
-        ('Which of the two is younger, {a} or {b}?', False),
-        ('Was {a} or {b} born first?', True),
-    ),
-    DIED: (
-        ('Who died first, {a} or {b}?', True),
-        ('Did {a} or {b} die first?', True),
-        ('Who died later, {a} or {b}?', False),
-    ),
-    FOUNDED: (
-        ('Which was founded first, {a} or {b}?', True),
-        ('Which is older, {a} or {b}?', True),
-        ('Was {a} or {b} established earlier?', True),
-    ),
-    RELEASED: (
-        ('Which came out first, {a} or {b}?', True),
-        ('Which was released earlier, {a} or {b}?', True),
-        ('Which was released more recently, {a} or {b}?', False),
-    ),
-}
-SAME = {
-    CITIZEN: (
-        'Are {a} and {b} from the same country?',
-        'Do {a} and {b} have the same nationality?',
-    ),
-    COUNTRY: (
-        'Are {a} and {b} located in the same country?',
-        'Are both {a} and {b} in the same country?',
-    ),
-}
-BRIDGES = {
-    BORN: (
-        ('Which has the {noun} who was born earlier, {a} or {b}?', True),
-        ("Whose {noun} was born first, {a}'s or {b}'s?", True),
-        ('Which has the older {noun}, {a} or {b}?', True),
-        ('Which has the {noun} born later, {a} or {b}?', False),
-    ),
-    DIED: (
-        ('Which has the {noun} who died first, {a} or {b}?', True),
-        ('Which has the {noun} who died later, {a} or {b}?', False),
-    ),
-}
-BRIDGES_SAME = (
-    'Do {a} and {b} have {noun}s from the same country?',
-    'Are the {noun} of {a} and the {noun} of {b} from the same country?',
-    'Do both {a} and {b} have {noun}s of the same nationality?',
-)
-YES_OR_NO = {
-    'P19': ('Was {a} born in {b}?',),
-    BORN: ('Was {a} born in {year}?',),
-    DIED: ('Did {a} die in {year}?',),
-    'P57': ('Was {a} directed by {b}?', 'Did {b} direct {a}?', 'Is {b} the director of {a}?'),
-    'P50': ('Was {a} written by {b}?', 'Did {b} write {a}?', 'Is {b} the author of {a}?'),
-    'P86': ('Did {b} compose {a}?',),
-    'P22': ('Is {b} the father of {a}?',),
-    'P26': ('Was {a} married to {b}?',),
-    COUNTRY: ('Is {a} located in {b}?', 'Is {a} in {b}?'),
-}
-# Names of countries, and adjectives, as they fold.
-COUNTRIES = """
-united states, us, usa, u s, u s a, america, american, united states of america
-united kingdom, uk, u k, britain, british, great britain
-england, english; scotland, scottish; ireland, irish; france, french; germany, german
-italy, italian; spain, spanish; portugal, portuguese; greece, greek; austria, austrian
-switzerland, swiss; belgium, belgian; netherlands, dutch; sweden, swedish; norway, norwegian
-denmark, danish; finland, finnish; poland, polish; hungary, hungarian; russia, russian
-turkey, turkish; israel, israeli; iran, iranian; pakistan, pakistani; india, indian
-china, chinese; japan, japanese; indonesia, indonesian; philippines, filipino
-australia, australian; new zealand; canada, canadian; mexico, mexican; brazil, brazilian
-south africa, south african
-"""
+WORDINGS = tomllib.loads(pathlib.Path(__file__).with_suffix('.toml').read_text(encoding='utf-8'))
+NOUNS, OF_THINGS = WORDINGS['nouns'], WORDINGS['nouns_of_things']
 COUNTRY_OF = {
     name: names.split(', ')[0]
-    for names in re.split('; |\n', COUNTRIES.strip())
+    for names in re.split('; |\n', WORDINGS['countries'].strip())
     for name in names.split(', ')
 }
 
@@ -268,11 +178,11 @@ def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
 def two_hops(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions of two hops, of facts of one document."""
     nouns = NOUNS | OF_THINGS
-    for first, seconds in _chains(facts, nouns, SECOND_HOPS):
+    for first, seconds in _chains(facts, nouns, WORDINGS['second_hops']):
         noun, head, relation = nouns[first.relation], first.head.name, seconds[0].relation
         x = chance.choice((f'the {noun} of {head}', f"{head}'s {noun}"))
         answers = tuple(sorted({name for fact in seconds for name in fact.tail.names}))
-        wording = chance.choice(SECOND_HOPS[relation])
+        wording = chance.choice(WORDINGS['second_hops'][relation])
         is_odd = first.relation in OF_THINGS and relation not in (COUNTRY, FOUNDED)
         if not is_odd and fold(head) not in map(fold, answers):
             yield wording, Made('two hops', wording.format(x=x), answers, (first.document,))
@@ -289,15 +199,15 @@ def comparisons(facts: Sequence[Fact], chance: random.Random) -> Questions:
             if of == relation and (value := value_of(found))
         ]
 
-    for relation, wordings in EARLIER.items():
+    for relation, wordings in WORDINGS['earlier'].items():
         yield from _earlier('comparison', known(relation, _year), wordings, chance)
-    for relation, same in SAME.items():
+    for relation, same in WORDINGS['same'].items():
         yield from _same('comparison', known(relation, _country), same, chance)
 
 
 def bridges(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions that compare what one hop leads to from each of two."""
-    chains = list(_chains(facts, NOUNS, (*BRIDGES, CITIZEN)))
+    chains = list(_chains(facts, NOUNS, (*WORDINGS['bridges'], CITIZEN)))
 
     def known(relation: str, last: str, value_of) -> list[Known]:
         return [
@@ -308,11 +218,11 @@ def bridges(facts: Sequence[Fact], chance: random.Random) -> Questions:
         ]
 
     for relation, noun in NOUNS.items():
-        for last, wordings in BRIDGES.items():
+        for last, wordings in WORDINGS['bridges'].items():
             dated = known(relation, last, _year)
             yield from _earlier('bridge comparison', dated, wordings, chance, noun)
         from_country = known(relation, CITIZEN, _country)
-        yield from _same('bridge comparison', from_country, BRIDGES_SAME, chance, noun)
+        yield from _same('bridge comparison', from_country, WORDINGS['bridges_same'], chance, noun)
 
 
 def _earlier(kind: str, dated: list[Known], wordings, chance: random.Random, noun='') -> Questions:
@@ -339,7 +249,7 @@ def _of_two(kind: str, wording: str, one: Known, other: Known, answer: str, noun
 def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions whether a fact holds: half of them name what another fact leads to."""
     by_head = _by_head(facts)
-    for relation, wordings in YES_OR_NO.items():
+    for relation, wordings in WORDINGS['yes_or_no'].items():
         found = [
             known
             for (_, _, of), known in by_head.items()
@@ -376,7 +286,9 @@ def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
     heads = list(dict.fromkeys((fact.head, fact.document) for fact in labelled))
     stated = {(fact.head, fact.relation) for fact in facts}
     of_type = lambda kind: [one for one in heads if one[0].type == kind]
-    wordings = {of: [text for text, _ in of_dates] for of, of_dates in EARLIER.items()} | SAME
+    wordings = {
+        of: [text for text, _ in of_dates] for of, of_dates in WORDINGS['earlier'].items()
+    } | WORDINGS['same']
     kinds = {BORN: 'PER', DIED: 'PER', CITIZEN: 'PER'}
     kinds |= {FOUNDED: 'ORG', RELEASED: 'MISC', COUNTRY: 'LOC'}
     for relation, kind in kinds.items():
@@ -391,7 +303,7 @@ def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
         named = [one.name for one, _ in of_type('LOC' if relation == 'P19' else 'PER')]
         for head, document in of_type('MISC' if relation in ('P57', 'P50') else 'PER'):
             if (head, relation) not in stated:
-                wording = chance.choice(YES_OR_NO[relation])
+                wording = chance.choice(WORDINGS['yes_or_no'][relation])
                 text = wording.format(a=head.name, b=chance.choice(named))
                 yield wording, Made('unstated', text, (), (document,))
 

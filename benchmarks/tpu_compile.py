@@ -1,27 +1,24 @@
 """What the TPU compiler makes of our programs, on a machine without a TPU.
 
-Bytes of a chip, what chips exchange, and the time at best.
-
 python -m pip install -e '.[tpu-aot]'
 python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,follow --json
 
-Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed
-for it:
+Nothing runs: a program is compiled for the chips of a topology from shapes alone. Its line has
 
-`argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory;
-`received_bytes`, what a chip receives in one run from chips of its slice, by kind of collective;
-`bytes_of_other_slices`, what it receives from others, which `v5e-8x2` has, two slices of eight
-chips; `largest_collective`, the numbers in the largest array that is exchanged; `roofline_seconds`,
-the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could
-undercut, which for a search is the larger of reading the memory once and of its products, and for a
-step its FLOPs by `models.flops` at the peak; `ratio`, the one over the other; `estimated_cycles`,
-summed over the instructions that have an estimate, bodies of loops as often as they run;
-`compile_seconds`.
+    argument_bytes, temporary_bytes  of a chip; `fits`: both together are less than its memory
+    received_bytes          what a chip receives from chips of its slice, by kind of collective
+    bytes_of_other_slices   what it receives from others, as in v5e-8x2: two slices of eight chips
+    largest_collective      the numbers in the largest array that is exchanged
+    loops                   how many there are
+    roofline_seconds        the compiler's own estimate from bytes and FLOPs; null if it has none
+    limit_seconds           what no program can undercut: for a search the larger of reading the
+                            memory once and its products, for a step its FLOPs at the peak
+    ratio                   the roofline over the limit
+    estimated_cycles        over all instructions with an estimate; bodies of loops as often as run
 
-Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`;
-`loops` says how many there are. A product that is fused with the partial reduction of
-`lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
-null where the compiler cannot tell, and of a search it says little: for 64 queries on v5e-8 it is
+Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`. A
+product fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum
+leaves out what costs most. Of a search the roofline says little: for 64 queries on v5e-8 it is
 486 us over 1 M entities and 833 over half as many, while the cycles stay 83,153, 55 us beside a
 product whose limit is 250.
 """
