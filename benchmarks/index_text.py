@@ -49,7 +49,7 @@ def main() -> None:
             corpus = pathlib.Path(folder, 'corpus.jsonl')
             texts = enumerate(itertools.islice(_texts(options.data), count))
             write_json_lines(
-                corpus, ({'id': id, 'title': title, 'text': text} for id, (title, text) in texts)
+                corpus, ({'id': i, 'title': title, 'text': text} for i, (title, text) in texts)
             )
             # In a process of its own, whose peak memory is that of this run alone.
             with multiprocessing.get_context('spawn').Pool(1) as pool:

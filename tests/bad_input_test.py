@@ -1,6 +1,4 @@
-"""Folders, settings and questions that do not fit: every binary says so in one line with what and
-where, with exit status 1.
-"""
+"""Bad folders, settings and questions: each binary says what is wrong in a line, with status 1."""
 
 import json
 import pathlib
@@ -34,9 +32,7 @@ def parts(**names):
 
 
 class World:
-    """A prepared world with untrained models and their memories, copies of them that are damaged,
-    and commands that use them.
-    """
+    """A prepared world with untrained models and memories, and commands that use them."""
 
     def __init__(self, root, binaries):
         self.root, self.binaries = root, binaries
@@ -50,9 +46,7 @@ class World:
         self.topic = Prepared(self.text).vocab.names[0]
 
     def small(self, max_tokens=128):
-        """A prepared folder in which no pair of entities is mentioned twice, with one page of 150
-        words.
-        """
+        """A prepared folder in which no pair is mentioned twice, with one page of 150 words."""
         first, *others = documents()
         path, folder = self.root / 'small.jsonl', self.root / f'small{max_tokens}'
         lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]

@@ -1,6 +1,4 @@
-"""Every benchmark runs, at a tiny size, and prints one JSON object a line with what its subject is
-measured by.
-"""
+"""Every benchmark runs at a tiny size, and prints a JSON object a line with what it measures."""
 
 import importlib.util
 import json

@@ -54,9 +54,7 @@ def records_of(path):
 
 
 def hops_of(printed):
-    """What `opql ask` printed for one question: per hop [(weight, entity, (topic, target, title,
-    sentence))].
-    """
+    """What `opql ask` printed, by hop: [(weight, entity, (topic, target, title, sentence))]."""
     hops = []
     for block in re.split(r'^  hop \d+.*\n', printed, flags=re.MULTILINE)[1:]:
         lines = [line for line in block.split('\n') if not line.startswith('    …')]
@@ -70,9 +68,7 @@ def hops_of(printed):
 
 @pytest.fixture(scope='module')
 def chain(binaries, tmp_path_factory):
-    """All binaries one after the other over a generated world, the first and the last as
-    `python -m opql_jax.<binary>`.
-    """
+    """All binaries in turn over a generated world, two of them as `python -m opql_jax.<binary>`."""
 
     def run(binary, *flags):
         """Runs a binary, which must succeed; returns what it printed."""

@@ -1,6 +1,4 @@
-"""The command line of `opql`: what it prints for help and errors, how it ends, and what it does not
-import for that.
-"""
+"""The command `opql`: its help, its errors, how it ends, and what it does not import for these."""
 
 import os
 import re

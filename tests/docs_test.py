@@ -1,6 +1,4 @@
-"""The Markdown pages: their links lead somewhere, what they name exists, and they, their sentences
-and cells stay short.
-"""
+"""The Markdown pages: links lead somewhere, what is named exists, sentences and cells are short."""
 
 import itertools
 import pathlib
@@ -42,9 +40,7 @@ def prose(text: str) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Paragraphs, items of lists and rows of tables, without code and tables that are generated;
-    code within a line is one word.
-    """
+    """Paragraphs, items and rows of tables not generated; inline code is one word."""
     text = _CODE.sub('Code', _GENERATED.sub('', _FENCE.sub('', text)))
     shown = [line for line in text.splitlines() if not line.startswith('    ')]
     return _BLOCK.split('\n'.join(shown))

@@ -1,6 +1,4 @@
-"""The recipes at the paper's size state its numbers, and a whole job's batch that
-devices can share.
-"""
+"""The recipes at the paper's size state its numbers, and batches that devices can share."""
 
 import pytest
 
@@ -47,9 +45,7 @@ BATCHES = {'align-mentions-msf': 'passages', 'follow-opql-metaqa-2-hop': 'questi
 
 @pytest.fixture
 def settings_of(fresh_gin, tmp_path):
-    """A function of a step: a function that gives its settings, 'objectives.Relations.rows' and so
-    on; ValueError if it states none.
-    """
+    """By the name of a step, a function that gives its settings; ValueError if it states none."""
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
         options = Options(tmp_path / 'out', tmp_path, **chosen)
@@ -116,9 +112,7 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
 
 @pytest.mark.parametrize('name', OBJECTIVES)
 def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
-    """Batch, schedule and checkpoints are in the file: no default decides what a job on a pod
-    trains.
-    """
+    """The file states batch, schedule and checkpoints: no default decides what a pod trains."""
     settings, objective = settings_of(name), OBJECTIVES[name]
     batch = BATCHES.get(name, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it

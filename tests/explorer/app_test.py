@@ -1,6 +1,4 @@
-"""The explorer: its pages say what the knowledge base says, whatever is asked, and to nobody who
-may not ask.
-"""
+"""The explorer's pages say what the knowledge base says, and only to those who may ask."""
 
 import asyncio
 import errno

@@ -1,6 +1,4 @@
-"""Pages change what they show, and nothing else: a text is added, a document or a sentence is
-forgotten, and it comes back.
-"""
+"""Pages that change the text: it is added, a document or a sentence is forgotten, and restored."""
 
 import asyncio
 import functools

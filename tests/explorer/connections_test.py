@@ -1,6 +1,4 @@
-"""Clients that are slow to send or to take something, on loopback: they are not waited for, and
-others are answered meanwhile.
-"""
+"""Slow clients, on loopback: they are not waited for, and others are answered meanwhile."""
 
 import contextlib
 import socket

@@ -1,6 +1,4 @@
-"""Requests that a browser sends for another page, of text that is none, or too many are refused;
-nobody is sent elsewhere.
-"""
+"""Requests from other sites, of bad text or too many are refused; no redirect leads elsewhere."""
 
 import asyncio
 import itertools

@@ -1,6 +1,4 @@
-"""The page of a knowledge base: its figures are those of the tables, and nothing that the text says
-is markup in it.
-"""
+"""The report page: its figures are those of the tables, and text is never markup in it."""
 
 import collections
 import html.parser
@@ -51,9 +49,7 @@ def page(folder, tmp_path_factory):
 
 
 class Tables(html.parser.HTMLParser):
-    """The rows of a page's tables by their captions, the elements that it has, and their
-    attributes.
-    """
+    """The rows of a page's tables by caption, its elements, and their attributes."""
 
     def __init__(self, page):
         super().__init__()

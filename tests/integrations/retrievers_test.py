@@ -1,6 +1,4 @@
-"""Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and
-the real command.
-"""
+"""Knowledge bases in LangChain, LlamaIndex and MCP: the real libraries and the real command."""
 
 import asyncio
 import importlib.metadata
@@ -110,9 +108,7 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
 @pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
 def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys, make_server):
-    """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites
-    the text.
-    """
+    """Of Python, command, HTTP and MCP; it fits the schema and cites the text."""
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
     testclient = pytest.importorskip('starlette.testclient', reason='app is not installed')
     import anyio
@@ -160,9 +156,7 @@ def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
 
 
 def talk(options, calls):
-    """What a client of `opql mcp` is told: the names of its tools, and of each call whether it
-    failed and the texts that came.
-    """
+    """What `opql mcp` tells a client: tools, and of each call whether it failed, and texts."""
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
     from mcp import ClientSession, StdioServerParameters

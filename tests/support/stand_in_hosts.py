@@ -157,9 +157,7 @@ class Host:
         return [shlex.split(line) for line in output.splitlines()]
 
     def started(self, number=0):
-        """[binary and flags, environment, folder] for each time that process or worker `number` was
-        started.
-        """
+        """[binary and flags, environment, folder] of each start of a process or worker."""
         log = self.fake / f'started-{number}'
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

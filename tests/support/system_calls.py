@@ -58,9 +58,7 @@ class Outcome(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Outcomes, and what an undisturbed run has: its calls as (kind, name), the state before and
-    after it, and its content.
-    """
+    """Outcomes, and an undisturbed run's calls (kind, name), states and content."""
 
     calls: list
     old: object
@@ -214,9 +212,7 @@ def _normal(line, folder):
 
 
 def _forked(function, result=False):
-    """(status, what it said) of a function in a fork of this process, as the binaries report
-    errors; or its result.
-    """
+    """(status, complaint) of a function in a fork, as binaries report errors; or its result."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
