@@ -56,10 +56,14 @@ UNANSWERED = (
 
 
 class Asked(NamedTuple):
-    """The candidates of a question: features [n, features], and which are right.
+    """The candidates of a question.
 
-    Also whether the question has an answer, and [n] what is left of the candidates' probabilities
-    where no sentence states them, see `kb.text.stated`.
+    Attributes:
+        features: [n, features].
+        right: [n] whether each is right.
+        answerable: whether the question has an answer.
+        left: [n] the share of each probability that is kept where no sentence states the answer,
+            see `kb.text.stated`.
     """
 
     features: np.ndarray
@@ -165,10 +169,9 @@ def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.nd
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
-    """The weights that the answers to questions of sets give, each set counting alike.
+    """The weights fitted to the answers of all sets, each of which counts alike.
 
-    Without the reader they are fitted to first answers, and the weights of the share and the fit
-    are those in use.
+    Without the reader they are fitted to first answers, and those of `share` and `fit` are kept.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
     fixed = {} if has_reader else {name: known[name] for name in ('share', 'fit')}
@@ -211,10 +214,7 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
-    """The expected calibration error.
-
-    How far the share of right answers is from their mean probability, on average over equal bins.
-    """
+    """The expected calibration error: mean gap between probability and share of right, in bins."""
     bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
     gaps = [abs((right - probabilities)[bins == number].sum()) for number in range(BINS)]
     return float(sum(gaps)) / len(right)

@@ -174,10 +174,7 @@ def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
 
 
 def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-    """Some films, and questions about their names.
-
-    All or none of the answers are in the text.
-    """
+    """Some films, and questions about them that the text answers fully or not at all."""
     kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
     text = ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in kept)
     questions: Questions = []

@@ -309,10 +309,7 @@ def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
 
 
 def _chains(facts: Sequence[Fact], firsts, seconds) -> Iterator[tuple[Fact, list[Fact]]]:
-    """Facts that are the only one of their head and relation.
-
-    Each comes with those of one relation that go on from there.
-    """
+    """Facts that are alone with their head and relation, and those of one relation that follow."""
     by_head = _by_head(facts)
     for (_, document, relation), found in by_head.items():
         if relation in firsts and len({fact.tail for fact in found}) == 1:

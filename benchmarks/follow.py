@@ -25,10 +25,7 @@ ROWS_PER_TOPIC, MAX_ROWS_PER_TOPIC = 32, 10_000
 
 
 def random_memory(rows: int, dim: int) -> tuple[MemoryArrays, jax.Array]:
-    """A memory with skewed numbers of rows per topic, and its entity table [n, dim / 2].
-
-    Targets are uniform.
-    """
+    """A memory with skewed rows per topic and uniform targets, and its E [n, dim / 2]."""
     rng, num_entities = np.random.default_rng(0), rows // ROWS_PER_TOPIC
     share = 1 / np.arange(1, num_entities + 1)
     counts = np.minimum(rng.multinomial(rows, share / share.sum()), MAX_ROWS_PER_TOPIC)

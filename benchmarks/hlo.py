@@ -15,9 +15,9 @@ _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """(kind, [(bits, dimensions) of each array it makes]) of each collective of a compiled program.
 
-    A TPU runs some beside other work, and repeats each of those in what it runs meanwhile and where
-    it ends: they count where they begin. It names a sum over devices of which each keeps a part
-    `all-reduce-scatter`, and makes the whole of it inside.
+    A TPU overlaps some with other work, and repeats each in what runs meanwhile and where it ends:
+    they count where they begin. `all-reduce-scatter` is its name for a sum of which each device
+    keeps a part; it makes the whole of it inside.
     """
     for name, body in _COMPUTATION.findall(text):
         if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
@@ -55,10 +55,7 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
 
 
 def bytes_of_other_slices(text: str) -> int:
-    """Bytes that a TPU receives from other slices in one run.
-
-    Read from the text of a compiled program: their hosts pass them on.
-    """
+    """Bytes that a TPU receives from other slices in one run, through their hosts."""
     received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
     return sum(_size(*array) for array in _ARRAY.findall(' '.join(received)))
 

@@ -24,10 +24,7 @@ TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
 
 
 def made_text(folder: pathlib.Path, pieces: int, entities: int, rng) -> types.SimpleNamespace:
-    """What sources read of a prepared text.
-
-    Full pieces with 2 to 20 mentions of entities, few of which are mentioned often.
-    """
+    """A prepared text as sources read it: full pieces with 2 to 20 mentions of skewed entities."""
     passages, pairs = [], []
     for number in range(pieces):
         count = int(np.clip(rng.poisson(8), 2, 20))

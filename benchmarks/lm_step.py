@@ -56,10 +56,7 @@ def random_batch(options, rng) -> ClozeBatch:
 
 
 def measure(options) -> tuple[dict[str, float], dict[str, int]]:
-    """The median seconds of each step, and the bytes of its program.
-
-    Bytes are those of state, batch, memory and temporaries.
-    """
+    """Median seconds of each step, and the bytes of its state, batch, memory and temporaries."""
     rng, mesh = np.random.default_rng(0), make_mesh()
     fields = {'max_length': options.length, 'dtype': options.dtype}
     encoder = make_encoder(options.size, VOCABULARY, **fields)

@@ -77,10 +77,7 @@ def main() -> None:
 def measure(
     system: str, texts: dict[str, str], questions: list[str], folder: str, options
 ) -> tuple[list[list[str]], dict]:
-    """What a system ranks best for questions over texts, by id, and its costs.
-
-    ImportError if it is not installed.
-    """
+    """The ids that a system ranks best for each question, and its costs; ImportError without it."""
     os.chdir(folder)  # where LinearRAG writes
     before = usage()
     rank = SYSTEMS[system](texts, options)

@@ -159,9 +159,9 @@ def first_steps(task: Task):
 
 
 def chains(ranker: rank.Ranker, task: Task):
-    """What is known of each question's chains of two passages, and the right chains.
+    """Of each question, features of its chains of two passages [n, 1 + NEXT], and the right rows.
 
-    The log-probability of the first passage, and the quantities of the step.
+    The first feature is the log-probability of the first passage.
     """
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
         chance = np.log(seen.probabilities[seen.roots] + 1e-300)
@@ -174,11 +174,9 @@ def chains(ranker: rank.Ranker, task: Task):
 
 
 def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
-    """The weights that maximise the mean log-probability of the right ones.
+    """The weights that maximise the mean log-probability of what is right.
 
-    Less a small penalty on their standardised sizes.
-
-    The mean is over sets, of the means over their questions.
+    The mean is over sets, of means over their questions, less a penalty on standardised weights.
     """
     spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
     examples = [

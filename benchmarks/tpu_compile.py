@@ -70,10 +70,7 @@ WHOLE = PartitionSpec()
 
 
 class Chip(NamedTuple):
-    """A kind of chip, from its data sheet.
-
-    bfloat16 FLOP/s, bytes of memory, and bytes per second to and from it.
-    """
+    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, bytes a second."""
 
     flops: float
     memory: float

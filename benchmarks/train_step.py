@@ -68,10 +68,7 @@ def make_encoder(model: str, vocab_size: int, **fields) -> RelationEncoder:
 
 
 def make_task(objective: Objective, loss) -> Task:
-    """A task without data.
-
-    `loss` with the encoder and the layout bound, over the parameters that the objective trains.
-    """
+    """A task without data for a loss with encoder and layout bound."""
     return Task(source=None, loss=loss, trainable=objective.trainable, lineage={})
 
 
@@ -79,10 +76,7 @@ class TrainProgram:
     """Takes training steps (forward, backward, AdamW), compiled once for each set of shapes."""
 
     def __init__(self, task: Task, params, layout: Layout, memory=None):
-        """Places the parameters as `layout` says.
-
-        `memory` is what the loss reads besides, `state` what steps change.
-        """
+        """Places parameters as `layout` says; `memory` is passed to the loss."""
         optimizer = make_optimizer(1000)
         place = lambda tree: state.place(tree, layout, task.trainable)
         self.state = place(state.init_state(place(params), task.trainable, optimizer))

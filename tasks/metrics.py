@@ -38,9 +38,6 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
 
 
 def mean_loss(targets, scores) -> dict[str, float]:
-    """The mean of the losses, whose negatives are `scores`, one a batch.
-
-    Nothing is asked, so `targets` tell nothing.
-    """
+    """The mean of the losses; `scores` are their negatives, one a batch. Targets are not used."""
     del targets
     return {'loss': -float(np.mean(scores))}

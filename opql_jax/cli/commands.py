@@ -1,7 +1,6 @@
 """The commands of `opql`, each a few lines over a function of `opql_jax.kb`.
 
-These are imported by the command that needs them, so that `opql --help` and completion wait for
-none of it.
+Each imports what it needs, so that `opql --help` and completion are quick.
 """
 
 import enum

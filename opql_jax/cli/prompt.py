@@ -78,7 +78,7 @@ class Prompt:
     """What a line typed at the prompt does.
 
     Attributes:
-        kb: the version that answers; the newest, as each line looks for it.
+        kb: the version that answers; each line takes the newest.
     """
 
     def __init__(self, folder: str, top: int, hops: int = 1, **options: Any):

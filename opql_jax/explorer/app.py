@@ -1,7 +1,4 @@
-"""The explorer as an application: pages for people, `/api/…` for programs.
-
-Pages need no JavaScript, and load nothing from elsewhere.
-"""
+"""The explorer: pages for people, which need no JavaScript, and `/api/…` for programs."""
 
 import asyncio
 import contextlib
@@ -285,10 +282,10 @@ def make_app(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> Callable:
-    """The application (ASGI) of a folder's knowledge base, guarded, see `guard.Guard`.
+    """The application (ASGI) of a folder's knowledge base, with its guard (see `guard.Guard`).
 
-    `writable` if pages may change it. InputError: no knowledge base of plain text is there, or one
-    of `origins` is none.
+    `writable`: whether pages may change it. InputError: no knowledge base of plain text is there,
+    or one of `origins` is not an origin.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
     explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
@@ -317,10 +314,10 @@ def serve(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> None:
-    """Serves the explorer until it is interrupted; for the arguments see `make_app`.
+    """Serves the explorer until it is interrupted; see `make_app` for the other arguments.
 
-    `host` is the address to listen at, of which any but loopback needs a token; the port 0 takes a
-    free one. InputError: no token, no origin, or the port is in use.
+    `host` is the address to listen at; any but loopback needs a token. Port 0 takes a free one.
+    InputError: a token is missing, an origin is wrong, or the port is in use.
     """
     import socket
 

@@ -1,8 +1,10 @@
 """A knowledge base of plain text as a retriever of LangChain (extra `langchain`).
 
-from opql_jax.integrations.langchain import OPQLRetriever
-retriever = OPQLRetriever(kb='films.kb', k=5)
-retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2)
+For example:
+
+    from opql_jax.integrations.langchain import OPQLRetriever
+    retriever = OPQLRetriever(kb='films.kb', k=5)
+    retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2)
 """
 
 from __future__ import annotations

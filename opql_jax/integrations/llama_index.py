@@ -1,8 +1,10 @@
 """A knowledge base of plain text as a retriever of LlamaIndex (extra `llama-index`).
 
-from opql_jax.integrations.llama_index import OPQLRetriever
-retriever = OPQLRetriever('films.kb', similarity_top_k=5)
-retriever.retrieve('who starred in the films directed by Christopher Nolan?')
+For example:
+
+    from opql_jax.integrations.llama_index import OPQLRetriever
+    retriever = OPQLRetriever('films.kb', similarity_top_k=5)
+    retriever.retrieve('who starred in the films directed by Christopher Nolan?')
 """
 
 from __future__ import annotations
