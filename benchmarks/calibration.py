@@ -93,15 +93,13 @@ def main() -> None:
         for name, asked in sets.items():
             text = lambda name: KIN.get(name, name)
             others = {other: of for other, of in sets.items() if text(other) != text(name)}
-            for measure, weights in (
-                ('set', fit_to(others or sets, has_reader)),
-                ('used', used),
-            ):
+            fitted = fit_to(others or sets, has_reader)
+            for measure, weights in (('set', fitted), ('used', used)):
                 of = [one.left * chances(one.features, weights) for one in asked]
                 line = {'measure': measure, 'set': name, 'reader': has_reader}
                 show(line | scores(asked, of), options.json)
-        fitted = {of: round(weight, 3) for of, weight in fit_to(sets, has_reader).items()}
-        show({'measure': 'weights', 'reader': has_reader} | fitted, options.json)
+        told = {of: round(weight, 3) for of, weight in fit_to(sets, has_reader).items()}
+        show({'measure': 'weights', 'reader': has_reader} | told, options.json)
 
 
 def asked_of_kb(folder: pathlib.Path, has_reader: bool) -> Iterator[dict[bool, Asked]]:
