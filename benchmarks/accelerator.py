@@ -30,10 +30,8 @@ import jax.numpy as jnp
 import lm_step
 import numpy as np
 import train_step
-from command_line import add_search, add_timing, integers, make_parser, show
 from memory_search import RandomMemory
-from timing import medians
-from train_program import make_encoder
+from timing import SEARCH, TIMING, devices, make_parser, medians, show
 
 FOLLOWED = (1, 256)  # queries of two hops
 DTYPE = 'bfloat16'
@@ -68,11 +66,7 @@ def searches(options) -> Iterator[dict]:
     """One line for each number of queries and search mode, after one with the device's rates."""
     memory, device = RandomMemory(options.rows, options.dim), train_step.torch_device()
     rate = rates(memory.keys, options.matrix)
-    yield {
-        'subject': 'device',
-        'size': f'{jax.device_count()} x {jax.devices()[0].device_kind}',
-        **rate,
-    }
+    yield {'subject': 'device', 'size': devices(), **rate}
     torch_search = TorchSearch(memory.keys, device) if device else None
     for queries in options.queries:
         functions, _ = memory.searches(queries, options.k)
@@ -83,40 +77,25 @@ def searches(options) -> Iterator[dict]:
         seconds = medians(functions, calls=20, limit=15)
         numbers = options.rows * options.dim
         for mode in ('exact', 'approx'):
-            # An exact search reads float32.
-            read, product = (
-                numbers * (4 if mode == 'exact' else 2) / rate['read'],
-                2 * queries * numbers / rate['product'],
-            )
-            line = {
-                'subject': f'search, {mode}',
-                'size': f'{queries} queries, {options.rows:,} x {options.dim}',
-            }
-            line |= {
-                'milliseconds': 1e3 * seconds[mode],
-                'over_limit': seconds[mode] / max(read, product),
-            }
+            read = numbers * (4 if mode == 'exact' else 2) / rate['read']  # float32 if exact
+            limit = max(read, 2 * queries * numbers / rate['product'])
+            size = f'{queries} queries, {options.rows:,} x {options.dim}'
+            line = {'subject': f'search, {mode}', 'size': size}
+            line |= {'milliseconds': 1e3 * seconds[mode], 'over_limit': seconds[mode] / limit}
             yield line | ({'over_torch': seconds[mode] / seconds['torch']} if torch_search else {})
 
 
 def steps(options) -> Iterator[dict]:
     """A line for each shape of a step of relation pretraining."""
-    encoder = make_encoder(
-        options.model, train_step.VOCABULARY, dtype=DTYPE, max_length=max(options.lengths)
-    )
+    fields = {'dtype': DTYPE, 'max_length': max(options.lengths)}
+    encoder = train_step.make_encoder(options.model, train_step.VOCABULARY, **fields)
     for rows, length in zip(options.step_rows, options.lengths):
         batch = train_step.random_batch(rows, length, np.random.default_rng(0), options.entities)
-        measured = train_step.measure(
-            encoder, options.entities, batch, options.calls, options.limit
-        )
-        line = {
-            'subject': 'step of relations',
-            'size': f'{rows} x {length}, {options.model}, {options.entities:,} entities',
-        }
-        line |= {
-            'milliseconds': 1e3 * measured['ours']['step_seconds'],
-            'mfu': measured['ours']['mfu'],
-        }
+        timing = options.calls, options.limit
+        measured = train_step.measure(encoder, options.entities, batch, *timing)
+        size = f'{rows} x {length}, {options.model}, {options.entities:,} entities'
+        line = {'subject': 'step of relations', 'size': size, 'mfu': measured['ours']['mfu']}
+        line['milliseconds'] = 1e3 * measured['ours']['step_seconds']
         if 'torch' in measured:
             line |= {'over_torch': 1 / measured['ratio'], 'mfu_of_torch': measured['torch']['mfu']}
         yield line
@@ -125,17 +104,8 @@ def steps(options) -> Iterator[dict]:
 def language_model(options) -> Iterator[dict]:
     """A line with the step of the language model."""
     rows, length = options.step_rows[1], options.lengths[1]
-    fields = dict(
-        size=options.lm_size,
-        entries=options.rows,
-        entities=options.entities,
-        rows=rows,
-        length=length,
-        topics=2,
-    )
-    fields |= dict(
-        k=options.k, modes=['approx'], dtype=DTYPE, calls=options.calls, limit=options.limit
-    )
+    sizes = {'entries': options.rows, 'rows': rows, 'length': length, 'topics': 2}
+    fields = vars(options) | sizes | {'size': options.lm_size, 'modes': ['approx'], 'dtype': DTYPE}
     seconds, _ = lm_step.measure(argparse.Namespace(**fields))
     yield {
         'subject': 'step of the LM',
@@ -157,17 +127,18 @@ def following(options) -> Iterator[dict]:
 
 def main():
     """Prints a line for each subject and size: a table, or JSON."""
-    parser = make_parser(__doc__)
-    add_search(parser)
-    parser.add_argument('--matrix', type=int, default=8192, help='rows of the large product')
-    parser.add_argument('--model', default='base', help='a size in gin/models')
-    parser.add_argument('--lm_size', default='base', choices=lm_step.SIZES)
-    parser.add_argument('--entities', type=int, default=1_000_000)
-    parser.add_argument('--step_rows', type=integers, default='32,64,128')
-    parser.add_argument(
-        '--lengths', type=integers, default='64,128,128', help='tokens of these rows'
+    parser = make_parser(
+        __doc__,
+        matrix=(8192, 'rows of the large product'),
+        model=('base', 'a size in gin/models'),
+        lm_size=('base', 'that of the language model'),
+        entities=(1_000_000, 'rows of the entity table'),
+        step_rows=([32, 64, 128], 'of a batch'),
+        lengths=([64, 128, 128], 'tokens of these rows'),
+        **SEARCH,
+        **TIMING,
     )
-    add_timing(parser, calls=10)
+    parser.set_defaults(calls=10)
     options = parser.parse_args()
     start = time.perf_counter()
     columns = ('milliseconds', 'over_limit', 'over_torch', 'mfu', 'mfu_of_torch', 'memory_on')
@@ -184,15 +155,13 @@ def main():
                 )
             else:
                 numbers = (f'{line[name]:.3f}' if name in line else '' for name in columns)
-                print(
-                    f'{line["subject"]:20}{line["size"]:44}'
-                    + ''.join(f'{number:>14}' for number in numbers),
-                    flush=True,
-                )
+                row = ''.join(f'{number:>14}' for number in numbers)
+                print(f'{line["subject"]:20}{line["size"]:44}{row}', flush=True)
     total = time.perf_counter() - start
-    show({'subject': 'all', 'seconds': round(total)}, True) if options.json else print(
-        f'{total:.0f} s'
-    )
+    if options.json:
+        show({'subject': 'all', 'seconds': round(total)}, True)
+    else:
+        print(f'{total:.0f} s')
 
 
 if __name__ == '__main__':

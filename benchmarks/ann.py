@@ -19,8 +19,7 @@ import tempfile
 import time
 
 import numpy as np
-from command_line import add_search, make_parser, show
-from timing import medians
+from timing import SEARCH, chosen, make_parser, medians, show
 
 from opql_jax.memory import ann
 from opql_jax.memory.ann_build import MIN_ENTRIES, build_index
@@ -48,9 +47,8 @@ def make(directory, rows, dim, rng):
     columns |= {name: rng.integers(0, len(table), rows) for name in ('topic', 'target')}
     hashes = dict.fromkeys(('encoder', 'entity_table', 'vocabulary'), '0' * 64)
     entries = EntryTable(**columns)
-    return build(
-        directory, entries, lambda rows: relations[rows], BuildOptions(len(table), dim // 2, hashes)
-    ), table
+    options = BuildOptions(len(table), dim // 2, hashes)
+    return build(directory, entries, lambda rows: relations[rows], options), table
 
 
 def keys_of(memory, table, rows):
@@ -60,9 +58,7 @@ def keys_of(memory, table, rows):
 
 def main():
     """Builds the index, and prints a line about it and one for each number of queries."""
-    parser = make_parser(__doc__)
-    add_search(parser)
-    parser.add_argument('--recall', type=float, default=0.95)
+    parser = make_parser(__doc__, recall=(0.95, 'to which the index is tuned'), **SEARCH)
     options = parser.parse_args()
     if options.rows < MIN_ENTRIES or not importlib.util.find_spec('scann'):
         parser.error(f'needs ScaNN, and at least {MIN_ENTRIES} rows: fewer are searched exactly')
@@ -70,20 +66,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         memory, table = make(pathlib.Path(folder, 'memory'), options.rows, options.dim, rng)
         start = time.perf_counter()
-        index = build_index(
-            pathlib.Path(folder, 'index'), memory, table, k=k, recall=options.recall
-        )
+        where = pathlib.Path(folder, 'index')
+        index = build_index(where, memory, table, k=k, recall=options.recall)
         seconds = time.perf_counter() - start
         index_bytes = sum(file.bytes for file in index.manifest.files.values())
         key_bytes = 4 * options.rows * options.dim
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        line = {
-            'rows': options.rows,
-            'dim': options.dim,
-            'k': k,
-            'build_seconds': seconds,
-            'index_bytes': index_bytes,
-        }
+        line = chosen(options, 'rows', 'dim', 'k')
+        line |= {'build_seconds': seconds, 'index_bytes': index_bytes}
         line |= {'key_bytes': key_bytes, 'build_peak_bytes': peak}
         tuned = ('num_leaves', 'leaves', 'depth', 'recall', 'recall_standard_error')
         show(line | {name: getattr(index.manifest, name) for name in tuned}, options.json)
@@ -107,20 +97,13 @@ def main():
             query = keys[:, :half], keys[:, half:]
             found, true = (searches[name](*query)[1] for name in ('scann', 'exact'))
             recall = np.mean([np.isin(expected, row).mean() for expected, row in zip(true, found)])
-            times = medians(
-                {name: functools.partial(search, *query) for name, search in searches.items()},
-                calls=3,
-            )
+            calls = {name: functools.partial(run, *query) for name, run in searches.items()}
+            times = medians(calls, calls=3)
             line = {'queries': batch, f'recall@{k}': float(recall), 'seconds': times}
-            line |= {
-                f'{name}_over_scann': times[name] / times['scann']
-                for name in times
-                if name != 'scann'
-            }
-            show(
-                line | {'faiss': 'measured' if 'faiss' in times else 'skipped: not installed'},
-                options.json,
-            )
+            others = [name for name in times if name != 'scann']
+            line |= {f'{name}_over_scann': times[name] / times['scann'] for name in others}
+            told = 'measured' if 'faiss' in times else 'skipped: not installed'
+            show(line | {'faiss': told}, options.json)
 
 
 if __name__ == '__main__':

@@ -20,16 +20,16 @@ which takes several times as long and is left out without `--reader`.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from command_line import make_parser, show
+from timing import make_parser, show
 
 import opql_jax
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.kb import calibration
@@ -56,10 +56,14 @@ UNANSWERED = (
 
 
 class Asked(NamedTuple):
-    """The candidates of a question: features [n, features], and which are right.
+    """The candidates of a question.
 
-    Also whether the question has an answer, and [n] what is left of the candidates' probabilities
-    where no sentence states them, see `kb.text.stated`.
+    Attributes:
+        features: [n, features].
+        right: [n] whether each is right.
+        answerable: whether the question has an answer.
+        left: [n] the share of each probability that is kept where no sentence states the answer,
+            see `kb.text.stated`.
     """
 
     features: np.ndarray
@@ -73,115 +77,86 @@ Sets = Mapping[str, Sequence[Asked]]
 
 def main() -> None:
     """Prints the lines."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, reader=(False, 'look at the part of the reader, too'))
     parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
-    parser.add_argument('--reader', action='store_true', help='look at the part of the reader, too')
     options = parser.parse_args()
     with_reader = (True, False) if options.reader else (False,)
     of_reader: dict[bool, dict[str, list[Asked]]] = {has_reader: {} for has_reader in with_reader}
     for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
-        found = [
-            one for kb in sorted(folder.glob('*.kb')) for one in asked_of_kb(kb, options.reader)
-        ]
+        kbs = sorted(folder.glob('*.kb'))
+        found = [one for kb in kbs for one in asked_of_kb(kb, options.reader)]
         for has_reader, sets in of_reader.items():
             sets[folder.name] = [one[has_reader] for one in found]
     for has_reader, sets in of_reader.items():
         chances = calibration.read_probabilities if has_reader else calibration.probabilities
         used = calibration.READ if has_reader else calibration.FOLLOWED
         for name, asked in sets.items():
-            others = {
-                other: of
-                for other, of in sets.items()
-                if KIN.get(other, other) != KIN.get(name, name)
-            }
-            weights = fit_to(others or sets, has_reader)
-            measured = scores(asked, [one.left * chances(one.features, weights) for one in asked])
-            show({'measure': 'set', 'set': name, 'reader': has_reader} | measured, options.json)
-            measured = scores(asked, [one.left * chances(one.features, used) for one in asked])
-            show({'measure': 'used', 'set': name, 'reader': has_reader} | measured, options.json)
-        weights = {
-            feature: round(weight, 3) for feature, weight in fit_to(sets, has_reader).items()
-        }
-        show({'measure': 'weights', 'reader': has_reader} | weights, options.json)
+            text = lambda name: KIN.get(name, name)
+            others = {other: of for other, of in sets.items() if text(other) != text(name)}
+            fitted = fit_to(others or sets, has_reader)
+            for measure, weights in (('set', fitted), ('used', used)):
+                of = [one.left * chances(one.features, weights) for one in asked]
+                line = {'measure': measure, 'set': name, 'reader': has_reader}
+                show(line | scores(asked, of), options.json)
+        told = {of: round(weight, 3) for of, weight in fit_to(sets, has_reader).items()}
+        show({'measure': 'weights', 'reader': has_reader} | told, options.json)
 
 
 def asked_of_kb(folder: pathlib.Path, has_reader: bool) -> Iterator[dict[bool, Asked]]:
     """Answers the questions of a knowledge base, without the reader and, if wanted, with it."""
-    records = [
-        json.loads(line)
-        for line in folder.with_suffix('.jsonl').read_text(encoding='utf-8').splitlines()
-    ]
+    records = [record for _, record in read_json_lines(folder.with_suffix('.jsonl'))]
+    asked = [(one['question'], frozenset(map(fold, one['answers']))) for one in records]
     with opql_jax.open(folder) as kb:
-        kinds = kb.vocab.kinds
-        known = [
-            row for row, kind in enumerate(kinds) if kind in ('person', 'organisation', 'place')
-        ]
-        rng = np.random.default_rng(0)
-        named = [
-            kb.vocab.names[known[i]] for i in rng.permutation(len(known))[: 1 + len(records) // 10]
-        ]
-        rights = [frozenset(map(fold, record['answers'])) for record in records] + [
-            frozenset[str]()
-        ] * len(named)
-        texts = [record['question'] for record in records]
-        texts += [
-            UNANSWERED[number % len(UNANSWERED)].format(name)
-            for number, name in enumerate(named, len(records))
-        ]
-        for start in range(0, len(texts), TOGETHER):
-            yield from asked_together(
-                kb, texts[start : start + TOGETHER], rights[start : start + TOGETHER], has_reader
-            )
+        kinds = enumerate(kb.vocab.kinds)
+        known = [row for row, kind in kinds if kind in ('person', 'organisation', 'place')]
+        order = np.random.default_rng(0).permutation(len(known))
+        for number, i in enumerate(order[: 1 + len(records) // 10], len(records)):
+            unanswered = UNANSWERED[number % len(UNANSWERED)]
+            asked.append((unanswered.format(kb.vocab.names[known[i]]), frozenset()))
+        for start in range(0, len(asked), TOGETHER):
+            yield from asked_together(kb, asked[start : start + TOGETHER], has_reader)
 
 
 def asked_together(
-    kb, texts: list[str], rights: list[frozenset[str]], has_reader: bool
+    kb, asked: Sequence[tuple[str, frozenset[str]]], has_reader: bool
 ) -> Iterator[dict[bool, Asked]]:
     """What answers some questions, of which the folded names of right answers are known."""
     block = []
-    for text, right in zip(texts, rights):
+    for text, right in asked:
         try:
             question = kb.question(text)
         except InputError:  # it names nothing of the text
-            nothing = Asked(
-                np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool), bool(right), np.ones(0)
-            )
-            yield {False: nothing, True: nothing}
+            nothing = np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool)
+            yield dict.fromkeys((False, True), Asked(*nothing, bool(right), np.ones(0)))
         else:
-            if not (
-                comparison.parse_question(question, kb.vocab.kinds)
-                or question_plans.out_of_reach(text)
-            ):
+            compares = comparison.parse_question(question, kb.vocab.kinds)
+            if not (compares or question_plans.out_of_reach(text)):
                 block.append((question, right))
     questions, answerer = [question for question, _ in block], kb.text_answerer
-    is_right = lambda right, names: np.array(
-        [not right.isdisjoint(map(fold, of)) for of in names], bool
-    )
     found = answerer.follow(questions)
     evidence = answerer.read(questions, found, kb.read) if has_reader else [None] * len(questions)
     for (question, right), followed, read in zip(block, found, evidence):
-        entities = [[kb.vocab.names[entity]] for entity in followed.answer.entities.tolist()]
+
+        def ask(rows, names, answer, ids):
+            is_right = [not right.isdisjoint(map(fold, of)) for of in names]
+            of = left_of(kb, question, answer, ids)
+            return Asked(rows, np.array(is_right, bool), bool(right), of)
+
+        entities = followed.answer.entities.tolist()
         rows = answerer.followed_features(question, followed)
-        of_followed = left_of(kb, question, followed.answer, followed.answer.entities.tolist())
-        asked = {False: Asked(rows, is_right(right, entities), bool(right), of_followed)}
+        names = [[kb.vocab.names[entity]] for entity in entities]
+        asked_of = {False: ask(rows, names, followed.answer, entities)}
         if read is not None:
             candidates = answerer.candidates(question, followed, read)
-            names = [
-                [one.text] + ([kb.vocab.names[one.entity]] if one.entity >= 0 else [])
-                for one in candidates
-            ]
             answer = answerer.score(question, followed, read)
-            ids = [
-                one.entity if one.entity >= 0 else -1 - answer.phrases.index(one.text)
-                for one in candidates
-            ]
-            asked[True] = Asked(
-                features(candidates, read, followed.path),
-                is_right(right, names),
-                bool(right),
-                left_of(kb, question, answer, ids),
-            )
-        yield asked
+            names, ids = [], []
+            for one in candidates:
+                is_entity = one.entity >= 0
+                names.append([one.text, *([kb.vocab.names[one.entity]] if is_entity else [])])
+                ids.append(one.entity if is_entity else -1 - answer.phrases.index(one.text))
+            rows = features(candidates, read, followed.path)
+            asked_of[True] = ask(rows, names, answer, ids)
+        yield asked_of
 
 
 def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.ndarray:
@@ -192,25 +167,19 @@ def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.nd
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
-    """The weights that the answers to questions of sets give, each set counting alike.
+    """The weights fitted to the answers of all sets, each of which counts alike.
 
-    Without the reader they are fitted to first answers, and the weights of the share and the fit
-    are those in use.
+    Without the reader they are fitted to first answers, and those of `share` and `fit` are kept.
     """
     known = calibration.READ if has_reader else calibration.FOLLOWED
     fixed = {} if has_reader else {name: known[name] for name in ('share', 'fit')}
     most = None if has_reader else 1
-    rows = [one.features[:most] for asked in sets.values() for one in asked]
-    right = [one.right[:most] for asked in sets.values() for one in asked]
-    groups = [
-        np.full(len(of), number)
-        for number, asked in enumerate(sets.values())
-        for of in (one.right[:most] for one in asked)
-    ]
+    shown = [(number, one) for number, of in enumerate(sets.values()) for one in of]
+    rows = np.concatenate([one.features[:most] for _, one in shown])
+    right = np.concatenate([one.right[:most] for _, one in shown])
+    groups = np.concatenate([np.full(len(one.right[:most]), number) for number, one in shown])
     names = [name for name in known if name not in ('bias', *fixed)]
-    return calibration.fit(
-        np.concatenate(rows), np.concatenate(right), names, np.concatenate(groups), fixed
-    )
+    return calibration.fit(rows, right, names, groups, fixed)
 
 
 def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:
@@ -225,37 +194,27 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
             best_chances.append(best)
         else:
             unstated.append(best)
-    is_right, probability = np.array(first), np.array(best_chances)
-    sure = probability >= calibration.SURE
+    is_right, probability = np.array(first, bool), np.array(best_chances)
+    sure, share = probability >= calibration.SURE, lambda of: of.mean() if of.size else np.nan
+    of_all = np.append(probability, unstated), np.append(is_right, [False] * len(unstated))
     measured = {
         'hits@1': is_right.mean(),
         'hits@5': np.mean(five),
         'ece': calibration_error(probability, is_right),
-        'ece_of_all': calibration_error(
-            np.append(probability, unstated), np.append(is_right, [False] * len(unstated))
-        ),
+        'ece_of_all': calibration_error(*of_all),
         'sure': sure.mean(),
-        'sure_right': is_right[sure].mean() if sure.any() else np.nan,
-        'right_sure': sure[is_right].mean() if is_right.any() else np.nan,
-        'unanswerable_sure': np.mean(np.array(unstated) >= calibration.SURE)
-        if unstated
-        else np.nan,
+        'sure_right': share(is_right[sure]),
+        'right_sure': share(sure[is_right]),
+        'unanswerable_sure': share(np.array(unstated) >= calibration.SURE),
     }
-    return {
-        'questions': len(first),
-        **{name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)},
-    }
+    told = {name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)}
+    return {'questions': len(first), **told}
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
-    """The expected calibration error.
-
-    How far the share of right answers is from their mean probability, on average over equal bins.
-    """
+    """The expected calibration error: mean gap between probability and share of right, in bins."""
     bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    gaps = [
-        abs((right[bins == number] - probabilities[bins == number]).sum()) for number in range(BINS)
-    ]
+    gaps = [abs((right - probabilities)[bins == number].sum()) for number in range(BINS)]
     return float(sum(gaps)) / len(right)
 
 

@@ -2,12 +2,12 @@
 
 python benchmarks/calibration_sets.py OUT --data ../shared/data
 
-Writes below OUT a folder for each set, with knowledge bases `N.kb` and beside each its questions,
-`N.jsonl`: {"id", "question", "answers"}. Some questions have no answers, as the documents that
-state these were left out of the text:
+Writes a folder below OUT for each set, with knowledge bases `N.kb` and beside each its questions,
+`N.jsonl`: {"id", "question", "answers"}. Some questions have no answers, because the documents that
+state them are left out of the text:
 
     squad       two thirds of the paragraphs of XQuAD, and questions about all of them
-    articles    the same, each article as a knowledge base of its own, without one of its paragraphs
+    articles    the same, each article a knowledge base of its own, without one of its paragraphs
     hotpotqa, musique   questions of several hops that the reader was not trained with; one in four
                         has lost what answers it
     pools       as many small knowledge bases, of six documents for one question of HotpotQA each,
@@ -18,15 +18,14 @@ state these were left out of the text:
 """
 
 import argparse
-import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
 import comparisons
 import numpy as np
-from command_line import make_parser, show
+from timing import DATA, make_parser, show
 
-from opql_jax.corpus.json_lines import write_json_lines
+from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
@@ -37,32 +36,23 @@ POOL = 6
 
 def main() -> None:
     """Makes the sets, and prints a line for each."""
-    parser = make_parser(__doc__)
+    sizes = {'questions': (120, 'of each set, at most')}
+    sizes['documents'] = 320, 'about so many of hotpotqa, musique, films and labelled'
+    parser = make_parser(__doc__, data=DATA, **sizes)
     parser.add_argument('out', type=pathlib.Path)
-    parser.add_argument(
-        '--data',
-        type=pathlib.Path,
-        default='../shared/data',
-        help='has metaqa, multihop, qa, redocred and trex',
-    )
     parser.add_argument('--sets', nargs='*', choices=list(SETS), default=list(SETS))
-    parser.add_argument('--questions', type=int, default=120, help='of each set, at most')
-    parser.add_argument(
-        '--documents', type=int, default=320, help='of hotpotqa, musique and films, about'
-    )
     options = parser.parse_args()
     for name in options.sets:
         folder = options.out / name
         folder.mkdir(parents=True, exist_ok=True)
         counts = {'knowledge_bases': 0, 'documents': 0, 'questions': 0}
-        for number, (documents, questions) in enumerate(
-            SETS[name](options, np.random.default_rng(0))
-        ):
-            made = [
+        made = SETS[name](options, np.random.default_rng(0))
+        for number, (documents, questions) in enumerate(made):
+            texts = [
                 {'id': str(one['id']), 'title': one['title'], 'text': one['text']}
                 for one in documents
             ]
-            index_text(made, folder / f'{number}.kb', processes=1)
+            index_text(texts, folder / f'{number}.kb', processes=1)
             write_json_lines(folder / f'{number}.jsonl', questions)
             for of, count in zip(counts, (1, len(documents), len(questions))):
                 counts[of] += count
@@ -75,7 +65,7 @@ Texts = Iterator[tuple[Documents, Questions]]
 
 def records(path: pathlib.Path) -> list[dict]:
     """The objects of a file, a line each."""
-    return [json.loads(line) for line in path.read_text(encoding='utf-8').splitlines()]
+    return [record for _, record in read_json_lines(path)]
 
 
 def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
@@ -106,10 +96,8 @@ def questions_about(
 def squad(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     """Two thirds of all paragraphs."""
     found = paragraphs(options)
-    kept, lost = (
-        [one for one in found if bool(one['id'] % 3) == is_kept] for is_kept in (True, False)
-    )
-    yield kept, questions_about(kept, lost, options.questions, rng)
+    kept = [one for one in found if one['id'] % 3]
+    yield kept, questions_about(kept, found[::3], options.questions, rng)
 
 
 def articles(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
@@ -128,9 +116,8 @@ def several_hops(options: argparse.Namespace, name: str) -> tuple[dict[str, dict
     """The documents of a set by their ids, and the questions that no training saw."""
     folder = options.data / 'multihop'
     documents = {one['id']: one for one in records(folder / f'{name}_corpus.jsonl')}
-    return documents, [
-        one for one in records(folder / f'{name}_questions.jsonl') if is_left_out(one['id'])
-    ]
+    questions = records(folder / f'{name}_questions.jsonl')
+    return documents, [one for one in questions if is_left_out(one['id'])]
 
 
 def answers_of(question: dict) -> list[str]:
@@ -154,24 +141,18 @@ def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], T
         lost = {
             i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
         }
-        kept = [
-            i
-            for i in dict.fromkeys(i for one in questions for i in one['supporting'])
-            if i not in lost
-        ]
-        kept += some(
-            [i for i in documents if i not in lost and i not in kept],
-            max(options.documents - len(kept), 0),
-            rng,
-        )
-        of = {one['id']: not lost.isdisjoint(one['supporting']) for one in questions}
+        needed = dict.fromkeys(i for one in questions for i in one['supporting'])
+        kept = [i for i in needed if i not in lost]
+        others = [i for i in documents if i not in lost and i not in needed]
+        kept += some(others, max(options.documents - len(kept), 0), rng)
+        has = {one['id']: lost.isdisjoint(one['supporting']) for one in questions}
         yield (
             [documents[i] for i in kept],
             # What another question lost is not there for this one, either.
             [
-                asked(one, () if of[one['id']] else answers_of(one))
+                asked(one, answers_of(one) if has[one['id']] else ())
                 for one in questions
-                if one in unknown or not of[one['id']]
+                if one in unknown or has[one['id']]
             ],
         )
 
@@ -183,45 +164,32 @@ def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     documents, questions = several_hops(options, 'hotpotqa')
     for number, question in enumerate(some(questions, max(options.questions // 4, 2), rng)):
         spellings, has = answers_of(question), number % 2 == 0
-        support = [
-            documents[i]
-            for i in question['supporting']
-            if has or not states(documents[i], spellings)
-        ]
-        others = [
-            one
-            for one in some(list(documents.values()), 4 * POOL, rng)
-            if not states(one, spellings)
-        ]
-        of = {one['id']: one for one in (*support, *others)}
+        support = [documents[i] for i in question['supporting']]
+        others = some(list(documents.values()), 4 * POOL, rng)
+        # What states the answer only as support, and there only if the question is to have it.
+        pool = [one for one in support if has or not states(one, spellings)]
+        pool += [one for one in others if not states(one, spellings)]
+        of = {one['id']: one for one in pool}
         yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
 
 
 def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-    """Some films, and questions about their names.
-
-    All or none of the answers are in the text.
-    """
+    """Some films, and questions about them that the text answers fully or not at all."""
     kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
     text = ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in kept)
     questions: Questions = []
     for hops in (1, 2):
-        lines = (
-            (options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt')
-            .read_text(encoding='utf-8')
-            .splitlines()
-        )
+        path = options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt'
+        lines = path.read_text(encoding='utf-8').splitlines()
         of: dict[bool, Questions] = {True: [], False: []}
         for number in rng.permutation(len(lines)).tolist():
             question, right, *_ = lines[number].split('\t')
             topic = question[question.index('[') + 1 : question.index(']')]
             has = [f' {fold(each)} ' in text for each in right.split('|')]
             if f' {fold(topic)} ' in text and (all(has) or not any(has)):
-                plain = {
-                    'id': f'{hops}-{number}',
-                    'question': question.replace('[', '').replace(']', ''),
-                }
-                of[any(has)].append(asked(plain, right.split('|') if any(has) else ()))
+                plain = question.replace('[', '').replace(']', '')
+                one = {'id': f'{hops}-{number}', 'question': plain}
+                of[any(has)].append(asked(one, right.split('|') if any(has) else ()))
         questions += of[True][: options.questions * 3 // 8] + of[False][: options.questions // 8]
     yield kept, questions
 
@@ -231,13 +199,10 @@ def labelled(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     texts, made = comparisons.make(options.data)
     questions = [one for one in made if one.kind == 'two hops'][: options.questions]
     needed = sorted({name for one in made for name in one.documents})[: options.documents]
-    needed += [name for one in questions for name in one.documents if name not in needed]
+    needed += [name for one in questions for name in one.documents]
     yield (
         [texts[name] for name in dict.fromkeys(needed)],
-        [
-            {'id': str(number), 'question': one.question, 'answers': one.answers}
-            for number, one in enumerate(questions)
-        ],
+        [asked({'id': str(i), **one._asdict()}, one.answers) for i, one in enumerate(questions)],
     )
 
 

@@ -6,11 +6,11 @@ python benchmarks/comparisons.py --data ../shared/data --write questions.jsonl -
 opql index texts.jsonl --out labelled.kb
 python benchmarks/comparisons.py --questions questions.jsonl --kb labelled.kb --json
 
-The questions are made of the labels of Re-DocRED and T-REx, in the wordings below, and asked over
-the documents that they need, as plain text. `right` is the share of first answers that are right,
-`among_five` that of questions with a right one among the five best; `sure` are the answers of which
-that is said, `sure_right` those of them that are right. --show prints questions with what was
-answered.
+The questions are made of the labels of Re-DocRED and T-REx, in the wordings of comparisons.toml,
+and asked of the documents that they need, as plain text. `right` is the share of first answers that
+are right, `among_five` that of questions with a right one among the five best; `sure` counts the
+answers that are said to be sure, `sure_right` the right ones of these. --show prints questions with
+what was answered.
 """
 
 import argparse
@@ -20,10 +20,11 @@ import json
 import pathlib
 import random
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from command_line import make_parser, show
+from timing import DATA, make_parser, show
 
 import opql_jax
 from opql_jax.core.errors import InputError
@@ -33,146 +34,13 @@ from opql_jax.corpus.name_resolution import fold, without_brackets
 # Questions of each kind, and the most that one document is asked about in each.
 COUNT, OF_A_DOCUMENT = 100, 3
 SEED = 0
-NOUNS = {
-    'P57': 'director',
-    'P50': 'author',
-    'P86': 'composer',
-    'P175': 'performer',
-    'P22': 'father',
-    'P26': 'spouse',
-}
-OF_THINGS = {
-    'P264': 'record label',
-    'P127': 'owner',
-    'P178': 'developer',
-    'P176': 'manufacturer',
-    'P749': 'parent organisation',
-}
 BORN, DIED, FOUNDED, RELEASED, CITIZEN, COUNTRY = 'P569', 'P570', 'P571', 'P577', 'P27', 'P17'
-# Of two hops, where {x} stands for what the first finds.
-SECOND_HOPS = {
-    'P19': ('Where was {x} born?', 'What is the birthplace of {x}?'),
-    BORN: ('When was {x} born?', 'What is the date of birth of {x}?'),
-    DIED: ('When did {x} die?',),
-    'P20': ('Where did {x} die?',),
-    CITIZEN: ('What country is {x} from?', 'What is the nationality of {x}?'),
-    COUNTRY: ('In which country is {x} located?',),
-    FOUNDED: ('When was {x} founded?',),
-    'P69': ('Where did {x} study?',),
-    'P22': ('Who is the father of {x}?',),
-    'P26': ('Who was {x} married to?',),
-}
-# Of two, by relation: wordings, and whether the earlier is asked for.
-EARLIER = {
-    BORN: (
-        ('Who was born first, {a} or {b}?', True),
-        ('Who is older, {a} or {b}?', True),
-        ('Who was born later, {a} or {b}?', False),
-        ('Which of the two is younger, {a} or {b}?', False),
-        ('Was {a} or {b} born first?', True),
-    ),
-    DIED: (
-        ('Who died first, {a} or {b}?', True),
-        ('Did {a} or {b} die first?', True),
-        ('Who died later, {a} or {b}?', False),
-    ),
-    FOUNDED: (
-        ('Which was founded first, {a} or {b}?', True),
-        ('Which is older, {a} or {b}?', True),
-        ('Was {a} or {b} established earlier?', True),
-    ),
-    RELEASED: (
-        ('Which came out first, {a} or {b}?', True),
-        ('Which was released earlier, {a} or {b}?', True),
-        ('Which was released more recently, {a} or {b}?', False),
-    ),
-}
-SAME = {
-    CITIZEN: (
-        'Are {a} and {b} from the same country?',
-        'Do {a} and {b} have the same nationality?',
-    ),
-    COUNTRY: (
-        'Are {a} and {b} located in the same country?',
-        'Are both {a} and {b} in the same country?',
-    ),
-}
-BRIDGES = {
-    BORN: (
-        ('Which has the {noun} who was born earlier, {a} or {b}?', True),
-        ("Whose {noun} was born first, {a}'s or {b}'s?", True),
-        ('Which has the older {noun}, {a} or {b}?', True),
-        ('Which has the {noun} born later, {a} or {b}?', False),
-    ),
-    DIED: (
-        ('Which has the {noun} who died first, {a} or {b}?', True),
-        ('Which has the {noun} who died later, {a} or {b}?', False),
-    ),
-}
-BRIDGES_SAME = (
-    'Do {a} and {b} have {noun}s from the same country?',
-    'Are the {noun} of {a} and the {noun} of {b} from the same country?',
-    'Do both {a} and {b} have {noun}s of the same nationality?',
-)
-YES_OR_NO = {
-    'P19': ('Was {a} born in {b}?',),
-    BORN: ('Was {a} born in {year}?',),
-    DIED: ('Did {a} die in {year}?',),
-    'P57': ('Was {a} directed by {b}?', 'Did {b} direct {a}?', 'Is {b} the director of {a}?'),
-    'P50': ('Was {a} written by {b}?', 'Did {b} write {a}?', 'Is {b} the author of {a}?'),
-    'P86': ('Did {b} compose {a}?',),
-    'P22': ('Is {b} the father of {a}?',),
-    'P26': ('Was {a} married to {b}?',),
-    COUNTRY: ('Is {a} located in {b}?', 'Is {a} in {b}?'),
-}
-COUNTRIES = {
-    'united states': 'us usa u s u s a america american united states of america',
-    'united kingdom': 'uk u k britain british great britain',
-    'england': 'english',
-    'scotland': 'scottish',
-    'france': 'french',
-    'germany': 'german',
-    'italy': 'italian',
-    'spain': 'spanish',
-    'canada': 'canadian',
-    'australia': 'australian',
-    'india': 'indian',
-    'japan': 'japanese',
-    'china': 'chinese',
-    'russia': 'russian',
-    'sweden': 'swedish',
-    'norway': 'norwegian',
-    'denmark': 'danish',
-    'poland': 'polish',
-    'ireland': 'irish',
-    'israel': 'israeli',
-    'brazil': 'brazilian',
-    'mexico': 'mexican',
-    'turkey': 'turkish',
-    'austria': 'austrian',
-    'finland': 'finnish',
-    'netherlands': 'dutch',
-    'hungary': 'hungarian',
-    'greece': 'greek',
-    'iran': 'iranian',
-    'pakistan': 'pakistani',
-    'south africa': 'south african',
-    'new zealand': '',
-    'philippines': 'filipino',
-    'indonesia': 'indonesian',
-    'switzerland': 'swiss',
-    'belgium': 'belgian',
-    'portugal': 'portuguese',
-}
+WORDINGS = tomllib.loads(pathlib.Path(__file__).with_suffix('.toml').read_text(encoding='utf-8'))
+NOUNS, OF_THINGS = WORDINGS['nouns'], WORDINGS['nouns_of_things']
 COUNTRY_OF = {
-    name: country
-    for country, names in COUNTRIES.items()
-    for name in (country, *re.findall(r'[a-z]+', names))
-} | {
-    name: country
-    for country in COUNTRIES
-    for name in ('united states of america', 'great britain', 'south african', 'u s', 'u k')
-    if name in COUNTRIES[country]
+    name: names.split(', ')[0]
+    for names in re.split('; |\n', WORDINGS['countries'].strip())
+    for name in names.split(', ')
 }
 
 
@@ -193,6 +61,14 @@ class Fact(NamedTuple):
     tail: Entity
 
 
+class Known(NamedTuple):
+    """An entity, the document that tells of it, and the year or country that this gives it."""
+
+    entity: Entity
+    document: str
+    value: int | str
+
+
 class Made(NamedTuple):
     """A question that was made: its kind, the documents that state it, and its right answers."""
 
@@ -202,39 +78,26 @@ class Made(NamedTuple):
     documents: tuple[str, ...]
 
 
+# With the wording of each.
+Questions = Iterator[tuple[str, Made]]
+
+
 def main() -> None:
     """Makes questions, or asks them and prints a line for each kind."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        '--data',
-        type=pathlib.Path,
-        default='../shared/data',
-        help='redocred/documents.json, trex/documents.jsonl',
-    )
+    show_few = 0, 'questions of each kind that are printed with their answers'
+    parser = make_parser(__doc__, data=DATA, show=show_few)
     parser.add_argument('--write', type=pathlib.Path, help='the questions that are made')
     parser.add_argument('--texts', type=pathlib.Path, help='the documents that they need')
     parser.add_argument('--questions', type=pathlib.Path, help='those that are asked')
     parser.add_argument('--kb', help='what is asked')
-    parser.add_argument(
-        '--show',
-        type=int,
-        default=0,
-        help='questions of each kind that are printed with their answers',
-    )
     options = parser.parse_args()
     if options.write:
         texts, made = make(options.data)
         write_json_lines(options.write, (one._asdict() for one in made))
         needed = {name for one in made for name in one.documents}
         write_json_lines(options.texts, (texts[name] for name in sorted(needed)))
-        show(
-            {
-                'questions': len(made),
-                'documents': len(needed),
-                **collections.Counter(one.kind for one in made),
-            },
-            options.json,
-        )
+        counts = {'questions': len(made), 'documents': len(needed)}
+        show(counts | collections.Counter(one.kind for one in made), options.json)
     else:
         ask(options)
 
@@ -253,11 +116,8 @@ def ask(options: argparse.Namespace) -> None:
             except InputError:
                 counts['refused'] += 1
             else:
-                best = [
-                    member
-                    for member in itertools.islice(answer, 5)
-                    if member.probability is not None
-                ]
+                five = itertools.islice(answer, 5)
+                best = [member for member in five if member.probability is not None]
                 names, sure = [member.name for member in best], bool(answer.is_sure)
                 probability = best[0].probability if best else None
             is_right = [_is_right(name, right) for name in names]
@@ -274,28 +134,17 @@ def ask(options: argparse.Namespace) -> None:
                     f'    {names}  expected {asked["answers"][:3]}'
                 )
     for kind, counts in sorted(kinds.items()):
-        count = counts['questions']
-        shares = {name: round(counts[name] / count, 3) for name in ('right', 'among_five')}
-        show(
-            {
-                'kind': kind,
-                **counts,
-                **shares,
-                'sure_are_right': round(counts['sure_right'] / max(counts['sure'], 1), 3),
-            },
-            options.json,
-        )
+        share = lambda name, of: round(counts[name] / max(counts[of], 1), 3)
+        line = {'kind': kind, **counts, 'right': share('right', 'questions')}
+        line['among_five'] = share('among_five', 'questions')
+        show(line | {'sure_are_right': share('sure_right', 'sure')}, options.json)
 
 
 def _is_right(name: str, right: set[str]) -> bool:
-    folded = fold(without_brackets(name))
-    years = set(re.findall(r'\d{4}', folded))
+    folded, years_of = fold(without_brackets(name)), lambda text: set(re.findall(r'\d{4}', text))
     # A date is right by its year, as texts have it in several places, with and without the day.
-    return (
-        folded in right
-        or bool(years)
-        and any(years == set(re.findall(r'\d{4}', one)) for one in right)
-    )
+    years = years_of(folded)
+    return folded in right or bool(years) and any(years == years_of(one) for one in right)
 
 
 def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
@@ -317,9 +166,8 @@ def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
         by_wording: dict[str, list[Made]] = collections.defaultdict(list)
         for wording, one in candidates:
             by_wording[wording].append(one)
-        for one in filter(
-            None, itertools.chain.from_iterable(itertools.zip_longest(*by_wording.values()))
-        ):
+        in_turn = itertools.chain.from_iterable(itertools.zip_longest(*by_wording.values()))
+        for one in filter(None, in_turn):
             if len(chosen) < COUNT and all(used[name] < OF_A_DOCUMENT for name in one.documents):
                 used.update(set(one.documents))
                 chosen.append(one)
@@ -327,113 +175,81 @@ def make(data: pathlib.Path) -> tuple[dict[str, dict], list[Made]]:
     return texts, made
 
 
-def two_hops(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+def two_hops(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions of two hops, of facts of one document."""
-    for first, seconds in _chains(facts, NOUNS | OF_THINGS, SECOND_HOPS):
-        noun = (NOUNS | OF_THINGS)[first.relation]
-        relation = seconds[0].relation
-        x = chance.choice((f'the {noun} of {first.head.name}', f"{first.head.name}'s {noun}"))
+    nouns = NOUNS | OF_THINGS
+    for first, seconds in _chains(facts, nouns, WORDINGS['second_hops']):
+        noun, head, relation = nouns[first.relation], first.head.name, seconds[0].relation
+        x = chance.choice((f'the {noun} of {head}', f"{head}'s {noun}"))
         answers = tuple(sorted({name for fact in seconds for name in fact.tail.names}))
-        wording = chance.choice(SECOND_HOPS[relation])
-        if (
-            first.relation in OF_THINGS
-            and relation not in (COUNTRY, FOUNDED)
-            or fold(first.head.name) in map(fold, answers)
-        ):
-            continue
-        yield wording, Made('two hops', wording.format(x=x), answers, (first.document,))
+        wording = chance.choice(WORDINGS['second_hops'][relation])
+        is_odd = first.relation in OF_THINGS and relation not in (COUNTRY, FOUNDED)
+        if not is_odd and fold(head) not in map(fold, answers):
+            yield wording, Made('two hops', wording.format(x=x), answers, (first.document,))
 
 
-def comparisons(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+def comparisons(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions that compare a date, or a country, of two."""
     by_head = _by_head(facts)
-    for relation, wordings in EARLIER.items():
-        dated = [
-            (head, document, year)
+
+    def known(relation: str, value_of) -> list[Known]:
+        return [
+            Known(head, document, value)
             for (head, document, of), found in by_head.items()
-            if of == relation and (year := _year(found))
+            if of == relation and (value := value_of(found))
         ]
-        for one, other in _pairs(dated, chance):
-            if one[2] != other[2] and one[0].type == other[0].type:
-                wording, earlier = chance.choice(wordings)
-                winner = min(one, other, key=lambda known: known[2] if earlier else -known[2])[0]
-                yield (
-                    wording,
-                    Made(
-                        'comparison',
-                        wording.format(a=one[0].name, b=other[0].name),
-                        (winner.name,),
-                        (one[1], other[1]),
-                    ),
-                )
-    for relation, same in SAME.items():
-        known = [
-            (head, document, c)
-            for (head, document, of), found in by_head.items()
-            if of == relation and (c := _country(found))
-        ]
-        for one, other in _pairs(known, chance, alike=lambda known: known[2]):
-            wording = chance.choice(same)
-            yes = 'yes' if one[2] == other[2] else 'no'
-            yield (
-                wording,
-                Made(
-                    'comparison',
-                    wording.format(a=one[0].name, b=other[0].name),
-                    (yes,),
-                    (one[1], other[1]),
-                ),
-            )
+
+    for relation, wordings in WORDINGS['earlier'].items():
+        yield from _earlier('comparison', known(relation, _year), wordings, chance)
+    for relation, same in WORDINGS['same'].items():
+        yield from _same('comparison', known(relation, _country), same, chance)
 
 
-def bridges(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+def bridges(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions that compare what one hop leads to from each of two."""
-    chains = list(_chains(facts, NOUNS, (*BRIDGES, CITIZEN)))
-    for relation, noun in NOUNS.items():
-        for last, wordings in BRIDGES.items():
-            dated = [
-                (first.head, first.document, year)
-                for first, seconds in chains
-                if first.relation == relation
-                and seconds[0].relation == last
-                and (year := _year(seconds))
-            ]
-            for one, other in _pairs(dated, chance):
-                if one[2] != other[2]:
-                    wording, earlier = chance.choice(wordings)
-                    winner = min(one, other, key=lambda known: known[2] if earlier else -known[2])[
-                        0
-                    ]
-                    text = wording.format(noun=noun, a=one[0].name, b=other[0].name)
-                    yield (
-                        wording,
-                        Made('bridge comparison', text, (winner.name,), (one[1], other[1])),
-                    )
-        known = [
-            (first.head, first.document, country)
+    chains = list(_chains(facts, NOUNS, (*WORDINGS['bridges'], CITIZEN)))
+
+    def known(relation: str, last: str, value_of) -> list[Known]:
+        return [
+            Known(first.head, first.document, value)
             for first, seconds in chains
-            if first.relation == relation
-            and seconds[0].relation == CITIZEN
-            and (country := _country(seconds))
+            if (first.relation, seconds[0].relation) == (relation, last)
+            and (value := value_of(seconds))
         ]
-        for one, other in _pairs(known, chance, alike=lambda known: known[2]):
-            wording = chance.choice(BRIDGES_SAME)
-            text = wording.format(noun=noun, a=one[0].name, b=other[0].name)
-            yield (
-                wording,
-                Made(
-                    'bridge comparison',
-                    text,
-                    ('yes' if one[2] == other[2] else 'no',),
-                    (one[1], other[1]),
-                ),
-            )
+
+    for relation, noun in NOUNS.items():
+        for last, wordings in WORDINGS['bridges'].items():
+            dated = known(relation, last, _year)
+            yield from _earlier('bridge comparison', dated, wordings, chance, noun)
+        from_country = known(relation, CITIZEN, _country)
+        yield from _same('bridge comparison', from_country, WORDINGS['bridges_same'], chance, noun)
 
 
-def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+def _earlier(kind: str, dated: list[Known], wordings, chance: random.Random, noun='') -> Questions:
+    """Which of two is the earlier or the later: of one type, if it is they that are dated."""
+    for one, other in _pairs(dated, chance):
+        if one.value != other.value and (noun or one.entity.type == other.entity.type):
+            wording, earlier = chance.choice(wordings)
+            winner = (min if earlier else max)(one, other, key=lambda known: known.value)
+            yield wording, _of_two(kind, wording, one, other, winner.entity.name, noun)
+
+
+def _same(kind: str, known: list[Known], wordings, chance: random.Random, noun='') -> Questions:
+    """Whether two are from one country."""
+    for one, other in _pairs(known, chance, half_alike=True):
+        wording, answer = chance.choice(wordings), 'yes' if one.value == other.value else 'no'
+        yield wording, _of_two(kind, wording, one, other, answer, noun)
+
+
+def _of_two(kind: str, wording: str, one: Known, other: Known, answer: str, noun: str) -> Made:
+    text = wording.format(a=one.entity.name, b=other.entity.name, noun=noun)
+    return Made(kind, text, (answer,), (one.document, other.document))
+
+
+def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions whether a fact holds: half of them name what another fact leads to."""
     by_head = _by_head(facts)
-    for relation, wordings in YES_OR_NO.items():
+    for relation, wordings in WORDINGS['yes_or_no'].items():
         found = [
             known
             for (_, _, of), known in by_head.items()
@@ -442,76 +258,58 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[st
         years = [year for known in found if (year := _year(known))]
         for known in found:
             (fact, *_), wording, is_true = known, chance.choice(wordings), chance.random() < 0.5
-            if '{year}' in wording:
-                if not (true := _year(known)):
-                    continue
-                year = true if is_true else chance.choice([year for year in years if year != true])
-                text = wording.format(a=fact.head.name, year=year)
-            else:
-                others = [
-                    other[0].tail for other in found if not other[0].tail.names & fact.tail.names
-                ]
-                if relation == COUNTRY:
-                    others = [
-                        other
-                        for other in others
-                        if _country_of(other) not in (None, _country(known))
-                    ]
-                    if not _country(known):
-                        continue
-                other = fact.tail if is_true else chance.choice(others)
+            year, country = _year(known), _country(known)
+            if year if '{year}' in wording else country or relation != COUNTRY:
+                tail = fact.tail
+                if '{year}' in wording and not is_true:
+                    year = chance.choice([other for other in years if other != year])
+                elif not is_true:
+                    others = (other[0].tail for other in found)
+                    tail = chance.choice(
+                        [
+                            other
+                            for other in others
+                            if not other.names & fact.tail.names
+                            and (relation != COUNTRY or _country_of(other) not in (None, country))
+                        ]
+                    )
                 # 'in Japan', not 'in Japanese'.
-                name = str(_country_of(other)).title() if relation == COUNTRY else other.name
-                text = wording.format(a=fact.head.name, b=name)
-            yield wording, Made('yes or no', text, ('yes' if is_true else 'no',), (fact.document,))
+                name = str(_country_of(tail)).title() if relation == COUNTRY else tail.name
+                text = wording.format(a=fact.head.name, b=name, year=year)
+                answer = 'yes' if is_true else 'no'
+                yield wording, Made('yes or no', text, (answer,), (fact.document,))
 
 
-def unstated(facts: Sequence[Fact], chance: random.Random) -> Iterator[tuple[str, Made]]:
+def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions about names of which no label states what is asked; they have no right answer."""
-    heads = list(
-        dict.fromkeys(
-            (fact.head, fact.document) for fact in facts if fact.document.startswith('redocred')
-        )
-    )
+    labelled = (fact for fact in facts if fact.document.startswith('redocred'))
+    heads = list(dict.fromkeys((fact.head, fact.document) for fact in labelled))
     stated = {(fact.head, fact.relation) for fact in facts}
-    wordings = {of: [text for text, _ in of_dates] for of, of_dates in EARLIER.items()} | SAME
-    for relation, kind in {
-        BORN: 'PER',
-        DIED: 'PER',
-        CITIZEN: 'PER',
-        FOUNDED: 'ORG',
-        RELEASED: 'MISC',
-        COUNTRY: 'LOC',
-    }.items():
-        of_kind = [one for one in heads if one[0].type == kind]
+    of_type = lambda kind: [one for one in heads if one[0].type == kind]
+    wordings = {
+        of: [text for text, _ in of_dates] for of, of_dates in WORDINGS['earlier'].items()
+    } | WORDINGS['same']
+    kinds = {BORN: 'PER', DIED: 'PER', CITIZEN: 'PER'}
+    kinds |= {FOUNDED: 'ORG', RELEASED: 'MISC', COUNTRY: 'LOC'}
+    for relation, kind in kinds.items():
+        of_kind = of_type(kind)
         for one in (one for one in of_kind if (one[0], relation) not in stated):
             other, wording = chance.choice(of_kind), chance.choice(wordings[relation])
             if fold(other[0].name) != fold(one[0].name):
-                both = chance.sample([one, other], 2)
-                text = wording.format(a=both[0][0].name, b=both[1][0].name)
+                first, second = chance.sample([one[0].name, other[0].name], 2)
+                text = wording.format(a=first, b=second)
                 yield wording, Made('unstated', text, (), (one[1], other[1]))
     for relation in ('P19', 'P57', 'P50', 'P22', 'P26'):
-        of_kind = [
-            one for one in heads if one[0].type == ('MISC' if relation in ('P57', 'P50') else 'PER')
-        ]
-        named = [
-            one[0].name for one in heads if one[0].type == ('LOC' if relation == 'P19' else 'PER')
-        ]
-        for one in (one for one in of_kind if (one[0], relation) not in stated):
-            wording = chance.choice(YES_OR_NO[relation])
-            yield (
-                wording,
-                Made(
-                    'unstated', wording.format(a=one[0].name, b=chance.choice(named)), (), (one[1],)
-                ),
-            )
+        named = [one.name for one, _ in of_type('LOC' if relation == 'P19' else 'PER')]
+        for head, document in of_type('MISC' if relation in ('P57', 'P50') else 'PER'):
+            if (head, relation) not in stated:
+                wording = chance.choice(WORDINGS['yes_or_no'][relation])
+                text = wording.format(a=head.name, b=chance.choice(named))
+                yield wording, Made('unstated', text, (), (document,))
 
 
 def _chains(facts: Sequence[Fact], firsts, seconds) -> Iterator[tuple[Fact, list[Fact]]]:
-    """Facts that are the only one of their head and relation.
-
-    Each comes with those of one relation that go on from there.
-    """
+    """Facts that are alone with their head and relation, and those of one relation that follow."""
     by_head = _by_head(facts)
     for (_, document, relation), found in by_head.items():
         if relation in firsts and len({fact.tail for fact in found}) == 1:
@@ -527,24 +325,21 @@ def _by_head(facts: Sequence[Fact]) -> dict[tuple[Entity, str, str], list[Fact]]
     return by_head
 
 
-def _pairs(known: list, chance: random.Random, alike=None) -> Iterator[tuple]:
-    """Pairs of other names, each in at most two; half of them alike, if that is told."""
+def _pairs(known: list[Known], chance: random.Random, half_alike: bool = False):
+    """Pairs of different names, each with a random other; if wanted, half of them of one value."""
+    folded = [fold(one.entity.name) for one in known]
     for place, one in enumerate(known):
-        others = [other for other in known if fold(other[0].name) != fold(one[0].name)]
-        if alike and place % 2:
-            others = [other for other in others if alike(other) == alike(one)]
+        others = [other for other, name in zip(known, folded) if name != folded[place]]
+        if half_alike and place % 2:
+            others = [other for other in others if other.value == one.value]
         if others:
             yield one, chance.choice(others)
 
 
 def _year(found: Sequence[Fact]) -> int | None:
-    """The year of which all facts are, if there is one."""
-    years = {
-        year
-        for fact in found
-        for name in fact.tail.names
-        for year in re.findall(r'\b[12]\d{3}\b', name)
-    }
+    """The year that all facts give, if it is one."""
+    names = ' '.join(name for fact in found for name in fact.tail.names)
+    years = set(re.findall(r'\b[12]\d{3}\b', names))
     return int(years.pop()) if len(years) == 1 else None
 
 
@@ -554,9 +349,8 @@ def _country(found: Sequence[Fact]) -> str | None:
 
 
 def _country_of(entity: Entity) -> str | None:
-    return next(
-        (COUNTRY_OF[fold(name)] for name in sorted(entity.names) if fold(name) in COUNTRY_OF), None
-    )
+    folded = map(fold, sorted(entity.names))
+    return next((COUNTRY_OF[name] for name in folded if name in COUNTRY_OF), None)
 
 
 def _entity(names: Sequence[str], kind: str) -> Entity | None:
@@ -608,11 +402,8 @@ def _trex(path: pathlib.Path) -> Iterator[tuple[dict, list[Fact]]]:
         for triple in document['triples']:
             head, tail = (entities.get(triple[role]['uri']) for role in ('subject', 'object'))
             if '^^' in triple['object']['uri']:
-                tail = Entity(
-                    triple['object']['surfaceform'],
-                    frozenset([triple['object']['surfaceform']]),
-                    'TIME',
-                )
+                time = triple['object']['surfaceform']
+                tail = Entity(time, frozenset([time]), 'TIME')
             if head and tail:
                 facts.append(Fact(name, triple['predicate']['uri'], head, tail))
         yield {'id': name, 'title': document['title'], 'text': document['text']}, facts

@@ -10,15 +10,15 @@ often a passage that counts as evidence (a probability of 0.5 or a score of 0.5)
 question that has none.
 """
 
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
-from command_line import make_parser, show
+from timing import make_parser, show
 
+from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval import evidence
@@ -41,37 +41,28 @@ def read(kb: VirtualKB, path: pathlib.Path) -> list[Asked]:
     """What is known of the questions of a file."""
     retriever, asked = kb.retriever, []
     ranker = Ranker(retriever.index, relations=retriever.relations)
-    for line in path.read_text(encoding='utf-8').splitlines():
-        record = json.loads(line)
+    for _, record in read_json_lines(path):
         (question,) = retriever.questions([record['question']])
         (view,) = ranker.views([question])
         ranked = ranker.rank(question, K)
-        passages, scores = (
-            np.array([one.passage for one in ranked]),
-            np.array([one.score for one in ranked]),
-        )
-        right = np.array(
-            [retriever.documents[passage] in record['supporting'] for passage in passages]
-        )
+        passages = np.array([one.passage for one in ranked])
+        scores = np.array([one.score for one in ranked])
+        right = np.array([retriever.documents[row] in record['supporting'] for row in passages])
         asked.append(Asked(evidence.quantities(view, passages, scores), scores, right))
     return asked
 
 
 def fit(asked: Sequence[Asked]) -> evidence.Weights:
     """The weights under which what is evidence is most probable."""
-    found, right = (
-        np.concatenate([one.quantities for one in asked]),
-        np.concatenate([one.right for one in asked]),
-    )
+    found = np.concatenate([one.quantities for one in asked])
+    right = np.concatenate([one.right for one in asked])
     mean, deviation = found.mean(0), found.std(0) + 1e-6
     rows = np.column_stack([np.ones(len(found)), (found - mean) / deviation])
 
     def loss(weights):
         logits = rows @ weights
-        return (
-            np.logaddexp(0, np.where(right, -logits, logits)).mean()
-            + DECAY * (weights[1:] ** 2).sum()
-        )
+        lost = np.logaddexp(0, np.where(right, -logits, logits)).mean()
+        return lost + DECAY * (weights[1:] ** 2).sum()
 
     weights = scipy.optimize.minimize(loss, np.zeros(rows.shape[1])).x
     scaled = weights[1:] / deviation
@@ -80,21 +71,15 @@ def fit(asked: Sequence[Asked]) -> evidence.Weights:
 
 def measure(asked: Sequence[Asked], weights: evidence.Weights) -> dict[str, float]:
     """Brier scores of best passages, and shares of false evidence where a question has none."""
-    likely = [evidence.probabilities(one.quantities, weights) for one in asked]
-    brier = lambda found: float(
-        np.mean([(p[0] - one.right[0]) ** 2 for p, one in zip(found, asked)])
-    )
-    none = [place for place, one in enumerate(asked) if not one.right.any()]
-    false = lambda found: float(np.mean([found[place][0] >= 0.5 for place in none]))
-    scores = [one.scores for one in asked]
-    return {
-        'brier': round(brier(likely), 3),
-        'brier_of_scores': round(brier(scores), 3),
-        'false_evidence': round(false(likely), 3),
-        'false_evidence_of_scores': round(false(scores), 3),
-        'questions': len(asked),
-        'without_evidence': len(none),
-    }
+    first = np.array([evidence.probabilities(one.quantities, weights)[0] for one in asked])
+    score = np.array([one.scores[0] for one in asked])
+    right = np.array([one.right[0] for one in asked])
+    none = np.array([not one.right.any() for one in asked])
+    told = {}
+    for name, best in (('', first), ('_of_scores', score)):
+        told[f'brier{name}'] = round(float(np.mean((best - right) ** 2)), 3)
+        told[f'false_evidence{name}'] = round(float(np.mean(best[none] >= 0.5)), 3)
+    return told | {'questions': len(asked), 'without_evidence': int(none.sum())}
 
 
 def main() -> None:

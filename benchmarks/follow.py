@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from command_line import integers, make_parser, show
-from timing import medians
+from timing import SEARCH, make_parser, medians, show
 
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.follow import MemoryArrays, Queries
@@ -26,10 +25,7 @@ ROWS_PER_TOPIC, MAX_ROWS_PER_TOPIC = 32, 10_000
 
 
 def random_memory(rows: int, dim: int) -> tuple[MemoryArrays, jax.Array]:
-    """A memory with skewed numbers of rows per topic, and its entity table [n, dim / 2].
-
-    Targets are uniform.
-    """
+    """A memory with skewed rows per topic and uniform targets, and its E [n, dim / 2]."""
     rng, num_entities = np.random.default_rng(0), rows // ROWS_PER_TOPIC
     share = 1 / np.arange(1, num_entities + 1)
     counts = np.minimum(rng.multinomial(rows, share / share.sum()), MAX_ROWS_PER_TOPIC)
@@ -82,19 +78,11 @@ def measure(rows: int, dim: int, hops: int, k: int, batches: Sequence[int]) -> I
         }
         seconds = medians(functions, calls=20, limit=40)
         topics = follow(*queries[0], memory, table)[-2 if hops > 1 else -1].entities
-        topic_rows = np.where(topics >= 0, np.diff(memory.offsets)[np.maximum(topics, 0)], 0).sum(
-            axis=1
-        )
+        counts = np.diff(memory.offsets)[np.maximum(topics, 0)]
+        of_topics = np.where(topics >= 0, counts, 0).sum(axis=1)
         yield {
-            'rows': rows,
-            'dim': dim,
-            'hops': hops,
-            'k': k,
-            'batch': batch,
-            'rows_of_last_hop': {
-                'median': int(np.median(topic_rows)),
-                'max': int(topic_rows.max()),
-            },
+            **{'rows': rows, 'dim': dim, 'hops': hops, 'k': k, 'batch': batch},
+            'rows_of_last_hop': {'median': int(np.median(of_topics)), 'max': int(of_topics.max())},
             'milliseconds': {name: round(1e3 * spent, 3) for name, spent in seconds.items()},
             'queries_per_second': round(batch / seconds['follow']),
             'whole_over_follow': round(seconds['whole'] / seconds['follow'], 1),
@@ -103,13 +91,9 @@ def measure(rows: int, dim: int, hops: int, k: int, batches: Sequence[int]) -> I
 
 def main():
     """Prints a line for each batch size."""
-    parser = make_parser(__doc__)
-    parser.add_argument('--rows', type=int, default=1_600_000)
-    parser.add_argument('--dim', type=int, default=512)
-    parser.add_argument('--hops', type=int, default=2)
-    parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--batch', type=integers, default='1,256', help='queries')
-    options = parser.parse_args()
+    sizes = {name: SEARCH[name] for name in ('rows', 'dim', 'k')}
+    batch = [1, 256], 'queries of a call'
+    options = make_parser(__doc__, hops=(2, 'of a query'), batch=batch, **sizes).parse_args()
     for line in measure(options.rows, options.dim, options.hops, options.k, options.batch):
         show(line, options.json)
 

@@ -15,36 +15,33 @@ _ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 def _collectives(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """(kind, [(bits, dimensions) of each array it makes]) of each collective of a compiled program.
 
-    A TPU runs some beside other work, and repeats each of those in what it runs meanwhile and where
-    it ends: they count where they begin. It names a sum over devices of which each keeps a part
-    `all-reduce-scatter`, and makes the whole of it inside.
+    A TPU overlaps some with other work, and repeats each in what runs meanwhile and where it ends:
+    they count where they begin. `all-reduce-scatter` is its name for a sum of which each device
+    keeps a part; it makes the whole of it inside.
     """
     for name, body in _COMPUTATION.findall(text):
         if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
             continue
         for shapes, kind in _COLLECTIVE.findall(body):
-            yield (
-                ('all-reduce-scatter' if name.startswith('all-reduce-scatter') else kind),
-                _ARRAY.findall(shapes),
-            )
+            scatter = name.startswith('all-reduce-scatter')
+            yield 'all-reduce-scatter' if scatter else kind, _ARRAY.findall(shapes)
 
 
 def _size(bits: str, dims: str) -> int:
     """Bytes of an array as `_ARRAY` finds it."""
-    # A bool takes a byte.
-    return int(bits or 8) // 8 * math.prod(int(n) for n in dims.split(',') if n)
+    return int(bits or 8) // 8 * _numbers(dims)  # a bool takes a byte
+
+
+def _numbers(dims: str) -> int:
+    return math.prod(int(n) for n in dims.split(',') if n)
 
 
 def _received(bits: str, dims: str, kind: str, devices: int) -> int:
     """Bytes that a device receives for an array that a collective makes."""
     # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one
     # device's share.
-    return round(
-        {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
-        * (devices - 1)
-        / devices
-        * _size(bits, dims)
-    )
+    times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
+    return round(times * (devices - 1) / devices * _size(bits, dims))
 
 
 def received_bytes(compiled, devices: int) -> dict[str, int]:
@@ -58,20 +55,15 @@ def received_bytes(compiled, devices: int) -> dict[str, int]:
 
 
 def bytes_of_other_slices(text: str) -> int:
-    """Bytes that a TPU receives from other slices in one run.
-
-    Read from the text of a compiled program: their hosts pass them on.
-    """
+    """Bytes that a TPU receives from other slices in one run, through their hosts."""
     received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
     return sum(_size(*array) for array in _ARRAY.findall(' '.join(received)))
 
 
-def arrays_exchanged(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """(kind of collective, shape) of each array that a compiled program exchanges."""
-    found = []
-    for kind, arrays in _collectives(text):
-        found += [(kind, tuple(int(n) for n in dims.split(',') if n)) for _, dims in arrays]
-    return found
+def largest_exchanged(text: str) -> int:
+    """How many numbers the largest array has that a program exchanges; 0 if there is none."""
+    arrays = [array for _, found in _collectives(text) for array in found]
+    return max((_numbers(dims) for _, dims in arrays), default=0)
 
 
 def estimated_cycles(text: str) -> int:

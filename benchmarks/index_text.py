@@ -14,7 +14,6 @@ processes, at the same cost, divided among them.
 import collections
 import contextlib
 import itertools
-import json
 import multiprocessing
 import pathlib
 import resource
@@ -23,8 +22,9 @@ import time
 from collections.abc import Iterator
 from unittest import mock
 
-from command_line import integers, make_parser, show
+from timing import make_parser, show
 
+from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
 from opql_jax.datasets.synthetic import pages, world
 from opql_jax.kb.text import index_text as index_lib
 
@@ -39,24 +39,18 @@ STAGES = {
 
 def main() -> None:
     """Prints a line for each stage, and one for all."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, passages=([1000], 'documents of about a passage each'))
     parser.add_argument(
-        '--passages', type=integers, default=[1000], help='documents of a passage each, about'
-    )
-    parser.add_argument(
-        '--data',
-        type=pathlib.Path,
-        help='a folder with files *_corpus.jsonl; generated text if not given',
+        '--data', type=pathlib.Path, help='a folder of *_corpus.jsonl; generated text if left out'
     )
     options = parser.parse_args()
     for count in options.passages:
         with tempfile.TemporaryDirectory() as folder:
             corpus = pathlib.Path(folder, 'corpus.jsonl')
-            with open(corpus, 'w', encoding='utf-8') as file:
-                for number, (title, text) in enumerate(
-                    itertools.islice(_texts(options.data), count)
-                ):
-                    file.write(json.dumps({'id': number, 'title': title, 'text': text}) + '\n')
+            texts = enumerate(itertools.islice(_texts(options.data), count))
+            write_json_lines(
+                corpus, ({'id': i, 'title': title, 'text': text} for i, (title, text) in texts)
+            )
             # In a process of its own, whose peak memory is that of this run alone.
             with multiprocessing.get_context('spawn').Pool(1) as pool:
                 lines = pool.apply(_measure, (corpus, pathlib.Path(folder, 'kb')))
@@ -67,16 +61,10 @@ def main() -> None:
 def _texts(data: pathlib.Path | None) -> Iterator[tuple[str, str]]:
     """Titles and texts without end."""
     if data is None:
-        documents = [
-            (document.title, document.text) for document in pages.documents(world.generate(0, 2000))
-        ]
+        documents = [(one.title, one.text) for one in pages.documents(world.generate(0, 2000))]
     else:
         files = sorted(data.glob('*_corpus.jsonl'))
-        records = [
-            json.loads(line)
-            for file in files
-            for line in file.read_text(encoding='utf-8').splitlines()
-        ]
+        records = (record for file in files for _, record in read_json_lines(file))
         documents = [(record['title'], record['text']) for record in records]
     for copy in itertools.count():
         for title, text in documents:
@@ -108,14 +96,13 @@ def _measure(corpus: pathlib.Path, kb: pathlib.Path) -> list[dict]:
         return map(counted(function, STAGES[function.func.__name__]), batches)
 
     with contextlib.ExitStack() as stack:
-        for module, function, name in (
+        for module, name, told in (
             (index_lib, 'prepare', 'names, pairs and files'),
             (index_lib.build_lib, 'build', 'memory'),
             (index_lib, 'index_passages', 'retrieval index'),
         ):
-            stack.enter_context(
-                mock.patch.object(module, function, counted(getattr(module, function), name))
-            )
+            function = counted(getattr(module, name), told)
+            stack.enter_context(mock.patch.object(module, name, function))
         with stage('all else'):
             index_lib.index_text([corpus], kb, map_batches=map_batches)
     total = sum(spent.values())
@@ -129,21 +116,11 @@ def _measure(corpus: pathlib.Path, kb: pathlib.Path) -> list[dict]:
         for name, seconds in spent.items()
     ]
     size = sum(path.stat().st_size for path in kb.rglob('*') if path.is_file())
-    with open(corpus, encoding='utf-8') as file:
-        documents = sum(1 for _ in file)
-    whole = {
-        'cpu_seconds': round(total, 1),
-        'documents_per_cpu_second': round(documents / total, 1),
-    }
-    return [
-        *lines,
-        {
-            'stage': 'whole',
-            **whole,
-            'peak_gb': max(line['peak_gb'] for line in lines),
-            'folder_gb': round(size / 1e9, 3),
-        },
-    ]
+    documents = sum(1 for _ in read_json_lines(corpus))
+    whole = {'stage': 'whole', 'cpu_seconds': round(total, 1)}
+    whole['documents_per_cpu_second'] = round(documents / total, 1)
+    whole['peak_gb'] = max(line['peak_gb'] for line in lines)
+    return [*lines, whole | {'folder_gb': round(size / 1e9, 3)}]
 
 
 if __name__ == '__main__':

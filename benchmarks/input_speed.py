@@ -1,17 +1,16 @@
-"""How many rows of input a core makes at the paper's shapes, beside what the estimated step takes.
+"""How many rows of input a core makes at the paper's shapes, and how many cores a step needs.
 
-Made text of full pieces, whose mentions are as many as Wikipedia's by its hyperlinks or more. CPU
-time of this process, for a batch of 512.
+The text is generated: full pieces, with at least as many mentions as hyperlinks give Wikipedia.
+`ms` is the CPU time of a batch of 512, `cores_of_a_host` that over the estimated time of a step.
 """
 
-import argparse
-import json
 import pathlib
 import tempfile
 import time
 import types
 
 import numpy as np
+from timing import make_parser, show
 
 from opql_jax.data import passage_records
 from opql_jax.data.markup import TokenisedPassage
@@ -26,10 +25,7 @@ TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
 
 
 def made_text(folder: pathlib.Path, pieces: int, entities: int, rng) -> types.SimpleNamespace:
-    """What sources read of a prepared text.
-
-    Full pieces with 2 to 20 mentions of entities, few of which are mentioned often.
-    """
+    """A prepared text as sources read it: full pieces with 2 to 20 mentions of skewed entities."""
     passages, pairs = [], []
     for number in range(pieces):
         count = int(np.clip(rng.poisson(8), 2, 20))
@@ -68,12 +64,8 @@ def made_entries(columns, rng) -> EntryIndex:
 
 def main() -> None:
     """Prints a line for each objective and each kind of machine."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--pieces', type=int, default=20_000)
-    parser.add_argument('--entities', type=int, default=20_000)
-    parser.add_argument('--batches', type=int, default=10)
-    parser.add_argument('--json', action='store_true', help='one line for each measurement')
-    parser.add_argument('--profile', action='store_true', help='where the time goes')
+    sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
+    parser = make_parser(__doc__, **{name: (count, 'how many') for name, count in sizes.items()})
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -94,44 +86,19 @@ def main() -> None:
         }
         for name, source in sources.items():
             source[0]
-            if options.profile:
-                import cProfile
-
-                cProfile.runctx(
-                    'for step in range(options.batches): source[step]',
-                    globals(),
-                    locals(),
-                    sort='tottime',
-                )
-                continue
             started = time.process_time()
             for step in range(options.batches):
                 source[step]
             seconds = (time.process_time() - started) / options.batches
             flops = step_flops(STAGES[name].gin)
-            takes = {
-                devices: 1000 * machine.seconds(flops) for devices, machine in MACHINES.items()
+            # How many cores of each host the estimated step keeps busy.
+            cores = {
+                devices: round(seconds / machine.seconds(flops), 1)
+                for devices, machine in MACHINES.items()
             }
-            if options.json:
-                print(
-                    json.dumps(
-                        {
-                            'objective': name,
-                            'ms': round(1000 * seconds, 1),
-                            'rows_per_second': round(ROWS / seconds),
-                        }
-                    )
-                )
-                continue
-            print(
-                f'{name}: {1000 * seconds:.0f} ms a batch of {ROWS}, '
-                f'{ROWS / seconds:,.0f} rows/s a core'
-            )
-            for devices, milliseconds in takes.items():
-                print(
-                    f'  {devices}: {1000 * ROWS / milliseconds:,.0f} rows/s, '
-                    f'{1000 * seconds / milliseconds:.1f} cores of each host'
-                )
+            line = {'objective': name, 'ms': round(1000 * seconds, 1)}
+            line |= {'rows_per_second': round(ROWS / seconds), 'cores_of_a_host': cores}
+            show(line, options.json)
 
 
 if __name__ == '__main__':

@@ -18,36 +18,16 @@ import functools
 
 import jax
 import numpy as np
-from command_line import add_timing, make_parser, show
-from timing import medians
-from train_program import TrainProgram, make_task
+from timing import TIMING, chosen, make_parser, medians, show
+from train_step import VOCABULARY, TrainProgram, make_encoder, make_task
 
 from opql_jax.data.sources.cloze import ClozeBatch
 from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import MODES, shard_memory
-from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import state
 from opql_jax.training.objectives import Cloze
-
-SIZES = {
-    'tiny': dict(
-        hidden_size=128, num_layers=2, num_heads=2, mlp_size=512, relation_dim=256, entity_dim=64
-    ),
-    'small': dict(
-        hidden_size=256, num_layers=4, num_heads=4, mlp_size=1024, relation_dim=256, entity_dim=64
-    ),
-    'base': dict(
-        hidden_size=768,
-        num_layers=12,
-        num_heads=12,
-        mlp_size=3072,
-        relation_dim=512,
-        entity_dim=256,
-    ),
-}
-VOCABULARY = 30_000
 
 
 def random_batch(options, rng) -> ClozeBatch:
@@ -76,20 +56,16 @@ def random_batch(options, rng) -> ClozeBatch:
 
 
 def measure(options) -> tuple[dict[str, float], dict[str, int]]:
-    """The median seconds of each step, and the bytes of its program.
-
-    These are state, batch, memory and temporaries.
-    """
-    rng, mesh, fields = np.random.default_rng(0), make_mesh(), SIZES[options.size]
-    encoder = RelationEncoder(
-        vocab_size=VOCABULARY, max_length=options.length, dtype=options.dtype, **fields
-    )
+    """Median seconds of each step, and the bytes of its state, batch, memory and temporaries."""
+    rng, mesh = np.random.default_rng(0), make_mesh()
+    fields = {'max_length': options.length, 'dtype': options.dtype}
+    encoder = make_encoder(options.size, VOCABULARY, **fields)
     layout = entity_table.Layout(mesh, options.entities)
     topic = np.sort(rng.integers(0, options.entities, options.entries)).astype(np.int32)
     target = rng.integers(0, options.entities, options.entries).astype(np.int32)
-    relations = rng.standard_normal((options.entries, fields['relation_dim']), np.float32)
+    relations = rng.standard_normal((options.entries, encoder.relation_dim), np.float32)
     passages = rng.integers(0, options.entries // 10, (options.entries, 1)).astype(np.int32)
-    batch, layer = random_batch(options, rng), fields['num_layers'] // 2
+    batch, layer = random_batch(options, rng), encoder.num_layers // 2
     make = functools.partial(Cloze, rows=options.rows, topics=options.topics, k=options.k)
     steps: dict[str, tuple] = {
         'transformer': (make(entity_layer=0, entity_weight=0.0), None),
@@ -116,22 +92,19 @@ def measure(options) -> tuple[dict[str, float], dict[str, int]]:
 
 def main():
     """Prints one line."""
-    parser = make_parser(__doc__)
-    parser.add_argument('--size', default='tiny', choices=SIZES)
-    parser.add_argument('--entries', type=int, default=200_000)
-    parser.add_argument('--entities', type=int, default=40_000)
-    parser.add_argument('--rows', type=int, default=64)
-    parser.add_argument('--length', type=int, default=96, help='tokens of a row')
-    parser.add_argument('--topics', type=int, default=2)
-    parser.add_argument('--k', type=int, default=32)
-    parser.add_argument('--dtype', default='float32', help="of the transformer's computation")
-    parser.add_argument(
-        '--modes',
-        default='exact',
-        type=lambda modes: modes.split(','),
-        help=f'of {", ".join(MODES)}',
+    parser = make_parser(
+        __doc__,
+        size=('tiny', 'a size in gin/models'),
+        entries=(200_000, 'of the memory'),
+        entities=(40_000, 'rows of the entity table'),
+        rows=(64, 'of a batch'),
+        length=(96, 'tokens of a row'),
+        topics=(2, 'mentions of a row that query'),
+        k=(32, 'entries found for a query'),
+        dtype=('float32', "of the transformer's computation"),
+        modes=(['exact'], f'of {", ".join(MODES)}'),
+        **TIMING,
     )
-    add_timing(parser)
     options = parser.parse_args()
     seconds, program_bytes = measure(options)
     parts = {
@@ -140,16 +113,9 @@ def main():
         'entity_memory': seconds['memory_off'] - seconds['with_linking_loss'],
         'retrieval': {mode: seconds[mode] - seconds['memory_off'] for mode in options.modes},
     }
-    line = {
-        name: getattr(options, name)
-        for name in ('size', 'entries', 'entities', 'rows', 'length', 'topics', 'k')
-    }
-    line |= {
-        'devices': jax.device_count(),
-        'seconds': seconds,
-        'parts': parts,
-        'bytes': program_bytes,
-    }
+    line = chosen(options, 'size', 'entries', 'entities', 'rows', 'length', 'topics', 'k')
+    line |= {'devices': jax.device_count(), 'seconds': seconds, 'parts': parts}
+    line['bytes'] = program_bytes
     line['on_over_off'] = {mode: seconds[mode] / seconds['memory_off'] for mode in options.modes}
     show(line, options.json)
 

@@ -15,8 +15,7 @@ import resource
 import jax
 import jax.numpy as jnp
 import numpy as np
-from command_line import add_search, make_parser, show
-from timing import medians
+from timing import SEARCH, chosen, make_parser, medians, show
 
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.follow import Queries
@@ -58,20 +57,17 @@ class RandomMemory:
             np.random.default_rng(1).standard_normal((num_queries, 2 * self.half), np.float32)
         )
         queries = Queries(query[:, : self.half], query[:, self.half :])
-        of_keys = Queries(jnp.zeros((num_queries, 0)), query)
 
         def compiled(*arguments):
-            run = (
-                jax.jit(lambda *arguments: search.top_k(*arguments, k)).lower(*arguments).compile()
-            )
-            return run, functools.partial(run, *arguments)
+            return jax.jit(lambda *given: search.top_k(*given, k)).lower(*arguments).compile()
 
-        modes = {
-            mode: compiled(memory, self.table, queries) for mode, memory in self.memories.items()
-        }
-        temporary_bytes = {
-            mode: run.memory_analysis().temp_size_in_bytes for mode, (run, _) in modes.items()
-        }
+        functions, temporary_bytes = {}, {}
+        for mode, memory in self.memories.items():
+            run = compiled(memory, self.table, queries)
+            functions[mode] = functools.partial(run, memory, self.table, queries)
+            temporary_bytes[mode] = run.memory_analysis().temp_size_in_bytes
+        whole = self.concatenated, self.table[:, :0], Queries(jnp.zeros((num_queries, 0)), query)
+        functions['concatenated'] = functools.partial(compiled(*whole), *whole)
         product = jax.jit(lambda query, keys: query @ keys.T)
         product_top_k = jax.jit(lambda query, keys: jax.lax.top_k(query @ keys.T, k))
         parts = [query[i : i + PRODUCT_QUERIES] for i in range(0, num_queries, PRODUCT_QUERIES)]
@@ -80,8 +76,6 @@ class RandomMemory:
             for part in parts:
                 jax.block_until_ready(function(part, self.keys))
 
-        functions = {mode: call for mode, (_, call) in modes.items()}
-        functions['concatenated'] = compiled(self.concatenated, self.table[:, :0], of_keys)[1]
         functions['product'] = lambda: each_part(product)
         functions['product_top_k'] = lambda: each_part(product_top_k)
         if self.faiss is not None:
@@ -92,23 +86,18 @@ class RandomMemory:
 
 def main():
     """Prints a line for each number of queries."""
-    parser = make_parser(__doc__)
-    add_search(parser)
-    options = parser.parse_args()
+    options = make_parser(__doc__, **SEARCH).parse_args()
     memory = RandomMemory(options.rows, options.dim)
     exact_bytes = memory.memories['exact'].relations.nbytes + memory.table.nbytes
     for num_queries in options.queries:
         functions, temporary_bytes = memory.searches(num_queries, options.k)
         seconds = medians(functions)
+        exact = seconds['exact']
         line = {
-            'rows': options.rows,
-            'dim': options.dim,
+            **chosen(options, 'rows', 'dim', 'k'),
             'queries': num_queries,
-            'k': options.k,
             'seconds': {name: round(spent, 5) for name, spent in seconds.items()},
-            'over_exact': {
-                name: round(spent / seconds['exact'], 2) for name, spent in seconds.items()
-            },
+            'over_exact': {name: round(spent / exact, 2) for name, spent in seconds.items()},
             'temporary_bytes': temporary_bytes,
             'peak_bytes_of_process': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             'memory_bytes': {'factored': exact_bytes, 'keys': memory.keys.nbytes},

@@ -17,11 +17,10 @@ marked so. Adjectives are marked as one with their countries, and never found to
 
 import collections
 import itertools
-import pathlib
 import time
 
 import pyarrow as pa
-from command_line import make_parser, show
+from timing import DATA, make_parser, show
 
 from opql_jax.corpus import recognition
 from opql_jax.corpus.documents import Document
@@ -33,10 +32,7 @@ from opql_jax.training.fit_mention_kinds import KIND_OF_TYPE, read_typed
 
 def main() -> None:
     """Prints a line for each rule, one for names of one entity, and one for the speed."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        '--data', type=pathlib.Path, default='../shared/data/redocred', help='documents.json'
-    )
+    parser = make_parser(__doc__, data=(DATA[0] / 'redocred', 'the folder of documents.json'))
     parser.add_argument('--documents', type=int, help='how many; all if not given')
     options = parser.parse_args()
     documents = read_typed(options.data / 'documents.json')[: options.documents]
@@ -55,18 +51,11 @@ def main() -> None:
     for rule in recognition.RULES:
         spans = [recognition.refine(text, found, [rule]) for text, found in zip(texts, spans)]
         lines.append(_score(rule.__name__, spans, marked))
-    lines.append(
-        _score_entities(
-            [Document(d.id, d.title, text, None, d.title) for d, text in zip(documents, texts)],
-            spans,
-            marked,
-        )
-    )
+    plain = [Document(d.id, d.title, text, None, d.title) for d, text in zip(documents, texts)]
+    lines.append(_score_entities(plain, spans, marked))
     words = sum(len(text.split()) for text in texts)
-    for line in [
-        *lines,
-        {'measure': 'speed', 'words': words, 'words_per_cpu_second': round(words / spent)},
-    ]:
+    speed = {'words': words, 'words_per_cpu_second': round(words / spent)}
+    for line in [*lines, {'measure': 'speed', **speed}]:
         show(line, options.json)
 
 
@@ -80,30 +69,17 @@ def _type(key: str) -> str:
 
 def _score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
     found = [{(span.start, span.end): span.kind for span in each} for each in spans]
-    right, all_marked = (
-        sum(len(a.keys() & b.keys()) for a, b in zip(found, marked)),
-        sum(map(len, marked)),
-    )
-    of_type = collections.Counter(
+    # (marked type, recognised kind) of each span that is right.
+    right = [
         (_type(b[span]), a[span]) for a, b in zip(found, marked) for span in a.keys() & b.keys()
-    )
-    shares = {
-        f'{kind}s': round(
-            of_type[type, kind]
-            / max(1, sum(n for (each, _), n in of_type.items() if each == type)),
-            3,
-        )
-        for type, kind in KIND_OF_TYPE.items()
-        if kind != THING
-    }
-    return {
-        'measure': name,
-        'recall': round(right / all_marked, 3),
-        'precision': round(right / sum(map(len, found)), 3),
-        **shares,
-        'spans': sum(map(len, found)),
-        'marked': all_marked,
-    }
+    ]
+    counts, of_type = {'spans': sum(map(len, found)), 'marked': sum(map(len, marked))}, {}
+    for type, kind in KIND_OF_TYPE.items():
+        if kind != THING:
+            kinds = [found for of, found in right if of == type]
+            of_type[f'{kind}s'] = round(kinds.count(kind) / max(1, len(kinds)), 3)
+    recall, precision = (round(len(right) / counts[of], 3) for of in ('marked', 'spans'))
+    return {'measure': name, 'recall': recall, 'precision': precision, **of_type, **counts}
 
 
 def _score_entities(documents: list[Document], spans: list[list[Span]], marked: list[dict]) -> dict:

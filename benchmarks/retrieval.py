@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 import scipy.optimize
-from command_line import make_parser, show
+from timing import DATA, make_parser, show
 
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
@@ -60,32 +60,26 @@ class Task:
 
     def part(self, start: int, step: int = 2) -> 'Task':
         """Every second question."""
-        return Task(
-            self.retriever,
-            self.asked[start::step],
-            self.questions[start::step],
-            self.supporting[start::step],
-        )
+        every = slice(start, None, step)
+        lists = self.asked[every], self.questions[every], self.supporting[every]
+        return Task(self.retriever, *lists)
 
     def ranker(self, weights: rank.Weights, max_passages: int = 3) -> rank.Ranker:
         """What ranks with other weights."""
-        return rank.Ranker(
-            self.retriever.index, weights, max_passages, relations=self.retriever.relations
-        )
+        relations = self.retriever.relations
+        return rank.Ranker(self.retriever.index, weights, max_passages, relations=relations)
 
 
 def main() -> None:
     """Prints a line for each way of ranking."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        '--data', type=pathlib.Path, default='../shared/data', help='the folder of the data sets'
-    )
-    parser.add_argument(
-        '--out', type=pathlib.Path, default='runs/retrieval', help='the folder of the recipe'
+    parser = make_parser(
+        __doc__,
+        data=DATA,
+        out=(pathlib.Path('runs/retrieval'), 'the folder of the recipe'),
+        percent=(100.0, 'of questions and passages'),
+        fit=(False, 'fit the weights'),
     )
     parser.add_argument('--row', default='musique', choices=SETS)
-    parser.add_argument('--percent', type=float, default=100, help='of questions and passages')
-    parser.add_argument('--fit', action='store_true', help='fit the weights')
     options = parser.parse_args()
     if not (options.data / 'multihop').is_dir():
         print(f'skipped: {options.data} has no folder multihop', file=sys.stderr)
@@ -95,14 +89,8 @@ def main() -> None:
         for half in (0, 1):
             weights = fit([task.part(1 - half) for task in tasks.values()])
             for row, task in tasks.items():
-                show(
-                    line(
-                        task.part(half),
-                        f'{row}, half {half}, fitted to the others',
-                        task.ranker(weights),
-                    ),
-                    options.json,
-                )
+                told = f'{row}, half {half}, fitted to the others'
+                show(line(task.part(half), told, task.ranker(weights)), options.json)
         weights = fit(list(tasks.values()))
         show({'measure': 'weights', **rounded(weights)}, options.json)
         for row, task in tasks.items():
@@ -139,20 +127,16 @@ def line(task: Task, ranking: str, ranker: rank.Ranker) -> dict:
     start = time.process_time()
     found = list(task.retriever.best_documents(ranker, task.questions, 5))
     spent = (time.process_time() - start) / len(found)
-    measured = scores(
-        task.asked, [[each.document for each in ranked] for ranked in found], task.retriever.texts
-    )
+    documents = [[each.document for each in ranked] for ranked in found]
+    measured = scores(task.asked, documents, task.retriever.texts)
     return {'ranking': ranking, **measured, 'cpu_ms_per_question': round(spent * 1e3, 1)}
 
 
 def rounded(weights: rank.Weights) -> dict:
     """Weights as they are printed."""
     two = lambda values: {name: round(float(value), 2) for name, value in values.items()}
-    return {
-        'first': two(weights.first),
-        'next': two(weights.next),
-        'begin': round(weights.begin, 2),
-    }
+    first, after = two(weights.first), two(weights.next)
+    return {'first': first, 'next': after, 'begin': round(weights.begin, 2)}
 
 
 # ---- Weights ----
@@ -162,9 +146,8 @@ def fit(tasks: list[Task]) -> rank.Weights:
     """Weights under which supporting passages, and chains of two, are likely to come first."""
     first = solve([list(first_steps(task)) for task in tasks], len(view.FIRST))
     weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    begin, *after = solve(
-        [list(chains(task.ranker(weights), task)) for task in tasks], 1 + len(view.NEXT)
-    )
+    steps = [list(chains(task.ranker(weights), task)) for task in tasks]
+    begin, *after = solve(steps, 1 + len(view.NEXT))
     return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
 
 
@@ -176,14 +159,13 @@ def first_steps(task: Task):
 
 
 def chains(ranker: rank.Ranker, task: Task):
-    """What is known of each question's chains of two passages, and the right chains.
+    """Of each question, features of its chains of two passages [n, 1 + NEXT], and the right rows.
 
-    The log-probability of the first passage, and the quantities of the step.
+    The first feature is the log-probability of the first passage.
     """
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
-        found = ranker.candidates(
-            seen, seen.roots[:, None], np.log(seen.probabilities[seen.roots] + 1e-300)
-        )
+        chance = np.log(seen.probabilities[seen.roots] + 1e-300)
+        found = ranker.candidates(seen, seen.roots[:, None], chance)
         roots = seen.roots[found.chains[found.pair]]
         right = np.flatnonzero(np.isin(found.passages[found.pair], needed) & np.isin(roots, needed))
         begin = np.log(seen.probabilities[roots] + 1e-12)
@@ -192,11 +174,9 @@ def chains(ranker: rank.Ranker, task: Task):
 
 
 def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
-    """The weights that maximise the mean log-probability of the right ones.
+    """The weights that maximise the mean log-probability of what is right.
 
-    Less a small penalty on their standardised sizes.
-
-    The mean is over sets, of the means over their questions.
+    The mean is over sets, of means over their questions, less a penalty on standardised weights.
     """
     spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
     examples = [

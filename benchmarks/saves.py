@@ -23,9 +23,8 @@ import time
 
 import jax
 import numpy as np
-from command_line import make_parser, show
-from train_program import make_encoder
-from train_step import VOCABULARY, make_program, random_batch
+from timing import chosen, devices, make_parser, show
+from train_step import VOCABULARY, make_encoder, make_program, random_batch
 
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.checkpoints import Checkpoints
@@ -84,30 +83,21 @@ def measure(options) -> dict:
 
 def main():
     """Prints one line."""
-    parser = make_parser(__doc__)
-    parser.add_argument('--model', default='base', help='a size in gin/models')
-    parser.add_argument('--entities', type=int, default=100_000, help='rows of the entity table')
-    parser.add_argument('--rows', type=int, default=4, help='of a batch')
-    parser.add_argument('--length', type=int, default=64, help='tokens of a row')
-    parser.add_argument('--dtype', default='float32', help="of the transformer's computation")
-    parser.add_argument(
-        '--steps',
-        type=int,
-        default=5,
-        help='before each checkpoint, whose median is the usual time',
+    parser = make_parser(
+        __doc__,
+        model=('base', 'a size in gin/models'),
+        entities=(100_000, 'rows of the entity table'),
+        rows=(4, 'of a batch'),
+        length=(64, 'tokens of a row'),
+        dtype=('float32', "of the transformer's computation"),
+        steps=(5, 'before each checkpoint, whose median is the usual time'),
+        saves=(2, 'checkpoints, of which the last is measured'),
+        minutes=(20.0, 'of an interval'),
     )
-    parser.add_argument('--saves', type=int, default=2)
-    parser.add_argument('--minutes', type=float, default=20, help='of an interval')
-    parser.add_argument(
-        '--folder',
-        help="where checkpoints are written, and removed; the system's temporary one if left out",
-    )
+    parser.add_argument('--folder', help="for checkpoints; the system's temporary one if left out")
     options = parser.parse_args()
-    line = {'devices': f'{jax.device_count()} x {jax.devices()[0].device_kind}'}
-    line |= {
-        name: getattr(options, name)
-        for name in ('model', 'entities', 'rows', 'length', 'dtype', 'minutes')
-    }
+    line = {'devices': devices()}
+    line |= chosen(options, 'model', 'entities', 'rows', 'length', 'dtype', 'minutes')
     show(line | measure(options), options.json)
 
 

@@ -1,19 +1,75 @@
-"""Times several functions against each other, fairly on a busy machine."""
+"""What benchmarks share: their options, the lines that they print, and fair timing.
 
+It imports JAX only where it is used: `others.py` compares what processes hold.
+"""
+
+import argparse
+import json
+import pathlib
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar
-
-import jax
+from typing import Any, TypeVar
 
 Name = TypeVar('Name', bound=Hashable)
 
+DATA = pathlib.Path('../shared/data'), 'the folder of the data sets'
+# Options of searches of a generated memory, and of `medians`.
+SEARCH = {
+    'rows': (1_600_000, 'entries of the memory'),
+    'dim': (512, 'numbers of a key'),
+    'queries': ([1, 64, 1024], 'queries of a search'),
+    'k': (32, 'entries found for a query'),
+}
+TIMING = {
+    'calls': (7, 'timed calls of each function, at most'),
+    'limit': (120.0, 'seconds after which no further round of calls begins'),
+}
+
+
+def make_parser(description: str, **options: tuple[Any, str]) -> argparse.ArgumentParser:
+    """A parser whose help shows a module's docstring as it is written, with the option --json.
+
+    Each of `options` is a default and what it means. Its type is that of the default; lists are
+    written with commas, and False is a switch.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--json', action='store_true', help='print each result as JSON on one line')
+    for name, (default, meaning) in options.items():
+        if default is False:
+            parser.add_argument(f'--{name}', action='store_true', help=meaning)
+        else:
+            kind = list_of(type(default[0])) if isinstance(default, list) else type(default)
+            parser.add_argument(f'--{name}', type=kind, default=default, help=meaning)
+    return parser
+
+
+def list_of(kind: Callable[[str], Any]) -> Callable[[str], list]:
+    """The type of an option such as '1,64,1024'."""
+    return lambda text: [kind(one) for one in text.split(',') if one]
+
+
+def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Some options by their names, to be printed with what was measured."""
+    return {name: getattr(options, name) for name in names}
+
+
+def show(line: dict, as_json: bool) -> None:
+    """Prints one result."""
+    print(json.dumps(line) if as_json else json.dumps(line, indent=1), flush=True)
+
+
+def devices() -> str:
+    """The devices that are measured, such as '8 x TPU v5e'."""
+    import jax
+
+    return f'{jax.device_count()} x {jax.devices()[0].device_kind}'
+
 
 def medians(
-    functions: Mapping[Name, Callable[[], object]],
-    calls: int = 5,
-    limit: float = 60,
+    functions: Mapping[Name, Callable[[], object]], calls: int = 5, limit: float = 60
 ) -> dict[Name, float]:
     """Median seconds of each function.
 
@@ -24,6 +80,8 @@ def medians(
         calls: timed calls of each, at most.
         limit: no further round of calls begins once this many seconds were measured in all.
     """
+    import jax
+
     seconds: dict[Name, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         jax.block_until_ready(function())

@@ -1,27 +1,24 @@
 """What the TPU compiler makes of our programs, on a machine without a TPU.
 
-Bytes of a chip, what chips exchange, and the time at best.
+python -m pip install -e '.[tpu-aot]'
+python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,follow --json
 
-python -m pip install -e '.[tpu-aot]' python benchmarks/tpu_compile.py --topologies v5e-8,v4-64
---programs search,follow --queries 1,64,1024 --json
+Nothing runs: a program is compiled for the chips of a topology from shapes alone. Its line has
 
-Nothing runs. A program is compiled for chips of a topology from shapes alone, and a line is printed
-for it:
+    argument_bytes, temporary_bytes  of a chip; `fits`: both together are less than its memory
+    received_bytes          what a chip receives from chips of its slice, by kind of collective
+    bytes_of_other_slices   what it receives from others, as in v5e-8x2: two slices of eight chips
+    largest_collective      the numbers in the largest array that is exchanged
+    loops                   how many there are
+    roofline_seconds        the compiler's own estimate from bytes and FLOPs; null if it has none
+    limit_seconds           what no program can undercut: for a search the larger of reading the
+                            memory once and its products, for a step its FLOPs at the peak
+    ratio                   the roofline over the limit
+    estimated_cycles        over all instructions with an estimate; bodies of loops as often as run
 
-`argument_bytes`, `temporary_bytes` of a chip, and `fits`, whether both are less than its memory;
-`received_bytes`, what a chip receives in one run from chips of its slice, by kind of collective;
-`bytes_of_other_slices`, what it receives from others, which `v5e-8x2` has, two slices of eight
-chips; `largest_collective`, the numbers in the largest array that is exchanged; `roofline_seconds`,
-the compiler's own estimate from bytes and FLOPs; `limit_seconds`, the time that no program could
-undercut, which for a search is the larger of reading the memory once and of its products, and for a
-step its FLOPs by `models.flops` at the peak; `ratio`, the one over the other; `estimated_cycles`,
-summed over the instructions that have an estimate, bodies of loops as often as they run;
-`compile_seconds`.
-
-Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`;
-`loops` says how many there are. A product that is fused with the partial reduction of
-`lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs most. The roofline is
-null where the compiler cannot tell, and of a search it says little: for 64 queries on v5e-8 it is
+Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`. A
+product fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum
+leaves out what costs most. Of a search the roofline says little: for 64 queries on v5e-8 it is
 486 us over 1 M entities and 833 over half as many, while the cycles stay 83,153, 55 us beside a
 product whose limit is 250.
 """
@@ -39,6 +36,7 @@ os.environ.update(
 
 import functools
 import importlib.util
+import itertools
 import math
 import re
 import sys
@@ -49,12 +47,11 @@ import jax
 import jax.numpy as jnp
 import lm_step
 import numpy as np
-from command_line import integers, make_parser, show
-from hlo import arrays_exchanged, bytes_of_other_slices, estimated_cycles, received_bytes
+from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, received_bytes
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
-from train_program import make_encoder, make_task
-from train_step import VOCABULARY, random_batch
+from timing import chosen, list_of, make_parser, show
+from train_step import VOCABULARY, make_encoder, make_task, random_batch
 
 from opql_jax.memory import search
 from opql_jax.memory.follow import MemoryArrays, Queries
@@ -73,10 +70,7 @@ WHOLE = PartitionSpec()
 
 
 class Chip(NamedTuple):
-    """A kind of chip, from its data sheet.
-
-    bfloat16 FLOP/s, bytes of memory, and bytes per second to and from it.
-    """
+    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, bytes a second."""
 
     flops: float
     memory: float
@@ -154,34 +148,20 @@ def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedM
     )
 
 
-def entity_table(mesh, options):
-    """The shape of E, padded for the mesh."""
-    return array(
-        mesh,
-        ROWS,
-        jnp.float32,
-        options.entities + -options.entities % row_devices(mesh),
-        options.entity_dim,
-    )
-
-
 def search_program(mesh, options, queries: int, mode: str) -> Program:
     """One search of the whole memory."""
     layout = QueryLayout.of(queries, mesh)
     query = functools.partial(array, mesh, layout.spec, jnp.float32, queries)
+    entities = options.entities + -options.entities % row_devices(mesh)
     arguments = (
         sharded_memory(mesh, options, mode),
-        entity_table(mesh, options),
+        array(mesh, ROWS, jnp.float32, entities, options.entity_dim),
         Queries(query(options.entity_dim), query(options.relation_dim)),
     )
-    dim, rows = options.relation_dim + options.entity_dim, options.entries / row_devices(mesh)
+    numbers = options.entries / row_devices(mesh) * (options.relation_dim + options.entity_dim)
     of_slice = queries * row_devices(mesh) / mesh.size if layout.shared else queries
-    return Program(
-        lambda *arguments: search.top_k(*arguments, options.k),
-        arguments,
-        2 * rows * dim,
-        2 * of_slice * rows * dim,
-    )
+    run = lambda *arguments: search.top_k(*arguments, options.k)
+    return Program(run, arguments, 2 * numbers, 2 * of_slice * numbers)
 
 
 def follow_program(mesh, options, queries: int) -> Program:
@@ -207,15 +187,10 @@ def follow_program(mesh, options, queries: int) -> Program:
         )
 
     table = whole(jnp.float32, options.entities, options.entity_dim)
-    # Of each topic the entries that it has on average, in both hops: the first has one topic, the
-    # second k.
+    # The entries of an average topic, of which the first hop has one and the second k.
     rows = queries / mesh.size * (1 + options.k) * options.entries / options.entities
-    return Program(
-        follow,
-        (relation, topics, memory, table),
-        2 * rows * options.relation_dim,
-        2 * rows * options.relation_dim,
-    )
+    work = 2 * rows * options.relation_dim  # bytes of float16, and FLOPs
+    return Program(follow, (relation, topics, memory, table), work, work)
 
 
 def step_program(mesh, options, objective, loss, params, batch, flops, memory=None) -> Program:
@@ -226,30 +201,26 @@ def step_program(mesh, options, objective, loss, params, batch, flops, memory=No
 
     def placed(path, x):
         spec = state.sharding_spec(path, x.shape, Layout(mesh, options.entities), task.trainable)
-        padding = -x.shape[0] % row_devices(mesh) if spec == ROWS else 0  # of the entity table
-        return array(
-            mesh, spec, x.dtype, *(x.shape if not padding else (x.shape[0] + padding, *x.shape[1:]))
-        )
+        if spec != ROWS:
+            return array(mesh, spec, x.dtype, *x.shape)
+        rows, *others = x.shape  # of the entity table, which is padded
+        return array(mesh, spec, x.dtype, rows + -rows % row_devices(mesh), *others)
 
-    arguments = (
-        jax.tree.map_with_path(placed, start),
-        shaped(mesh, batch_spec(mesh), batch),
-        memory,
-    )
+    batch = shaped(mesh, batch_spec(mesh), batch)
+    arguments = jax.tree.map_with_path(placed, start), batch, memory
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
 
+def encoder_of(options, *dims: str):
+    """The encoder, some of whose dimensions are options."""
+    fields = {'max_length': options.length, 'dtype': 'bfloat16', **chosen(options, *dims)}
+    return make_encoder(options.model, VOCABULARY, **fields)
+
+
 def relations_program(mesh, options) -> Program:
     """A step of relation pretraining: L_rel and L_el over all entities."""
-    rows = options.rows * mesh.size
-    encoder = make_encoder(
-        options.model,
-        VOCABULARY,
-        max_length=options.length,
-        dtype='bfloat16',
-        entity_dim=options.entity_dim,
-    )
+    rows, encoder = options.rows * mesh.size, encoder_of(options, 'entity_dim')
     objective, layout = Relations(), Layout(mesh, options.entities)
     loss = functools.partial(objective.loss, encoder, layout)
     batch = random_batch(rows, options.length, np.random.default_rng(0))
@@ -258,40 +229,20 @@ def relations_program(mesh, options) -> Program:
         encoder_flops(encoder, (rows, options.length), 4)
         + 2 * 2 * rows * options.entities * encoder.entity_dim
     )
-    return step_program(
-        mesh,
-        options,
-        objective,
-        loss,
-        lambda: init_params(encoder, options.entities, 0),
-        batch,
-        flops,
-    )
+    params = lambda: init_params(encoder, options.entities, 0)
+    return step_program(mesh, options, objective, loss, params, batch, flops)
 
 
-# Of gin/experiments/paper/lm_cloze.gin.
-PAPER: dict[str, Any] = {
-    'topics': 16,
-    'mixing': 'embeddings',
-    'score_gold': False,
-    'entity_layer': 4,
-}
+# As in gin/experiments/paper/lm_cloze.gin.
+PAPER: dict[str, Any] = dict(topics=16, mixing='embeddings', score_gold=False, entity_layer=4)
 
 
 def language_model_program(mesh, options, mode: str | None) -> Program:
     """A step of the language model on clozes, without a memory if `mode` is None."""
-    encoder = make_encoder(
-        options.model,
-        VOCABULARY,
-        max_length=options.length,
-        dtype='bfloat16',
-        entity_dim=options.entity_dim,
-        relation_dim=options.relation_dim,
-    )
-    rows, forms = (
-        options.rows * mesh.size,
-        PAPER if options.paper else {'topics': 2, 'entity_layer': encoder.num_layers // 2},
-    )
+    rows = options.rows * mesh.size
+    encoder = encoder_of(options, 'entity_dim', 'relation_dim')
+    ours = {'topics': 2, 'entity_layer': encoder.num_layers // 2}
+    forms = PAPER if options.paper else ours
     given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
     objective = Cloze(rows=rows, k=options.k, **forms, **given)
     settings = {**vars(options), 'rows': rows, 'topics': objective.topics}
@@ -310,8 +261,7 @@ def language_model_program(mesh, options, mode: str | None) -> Program:
 
 def build_program(mesh, options) -> Program:
     """The encoder over a batch of a memory's entries, as `build_memory` encodes them."""
-    rows = options.rows * mesh.size
-    encoder = make_encoder(options.model, VOCABULARY, max_length=options.length, dtype='bfloat16')
+    rows, encoder = options.rows * mesh.size, encoder_of(options)
     params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
     by_row = functools.partial(array, mesh, batch_spec(mesh), jnp.int32, rows)
     tokens, position = by_row(options.length), by_row()
@@ -322,23 +272,23 @@ def build_program(mesh, options) -> Program:
 
 def programs(names, mesh, options):
     """(what it is, function that makes the program) of each that was asked for."""
+    of = functools.partial
     for name in names:
-        for queries in options.queries if name in ('search', 'follow') else ():
-            for mode in options.modes if name == 'search' else (None,):
-                make = functools.partial(search_program, mode=mode) if mode else follow_program
-                yield (
-                    {'program': name, 'queries': queries} | ({'mode': mode} if mode else {}),
-                    functools.partial(make, mesh, options, queries),
-                )
-        if name == 'lm':
+        if name == 'search':
+            for queries, mode in itertools.product(options.queries, options.modes):
+                what = {'program': name, 'queries': queries, 'mode': mode}
+                yield what, of(search_program, mesh, options, queries, mode)
+        elif name == 'follow':
+            for queries in options.queries:
+                what = {'program': name, 'queries': queries}
+                yield what, of(follow_program, mesh, options, queries)
+        elif name == 'lm':
             for mode in options.modes if options.paper else (None, *options.modes):
-                yield (
-                    {'program': name, 'memory': mode},
-                    functools.partial(language_model_program, mesh, options, mode),
-                )
-        elif name in ('relations', 'build'):
-            make = relations_program if name == 'relations' else build_program
-            yield {'program': name}, functools.partial(make, mesh, options)
+                what = {'program': name, 'memory': mode}
+                yield what, of(language_model_program, mesh, options, mode)
+        else:
+            make = {'relations': relations_program, 'build': build_program}[name]
+            yield {'program': name}, of(make, mesh, options)
 
 
 # ---- What the compiler says ----
@@ -355,14 +305,13 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
     if roofline is None or not math.isfinite(roofline) or roofline <= 0:
         roofline = None
     limit = max(program.bytes / chip.bandwidth, program.flops / chip.flops)
-    exchanged = arrays_exchanged(text)
     return {
         'argument_bytes': memory.argument_size_in_bytes,
         'temporary_bytes': memory.temp_size_in_bytes,
         'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < chip.memory,
         'received_bytes': received_bytes(compiled, devices),
         'bytes_of_other_slices': bytes_of_other_slices(text),
-        'largest_collective': max((math.prod(shape) for _, shape in exchanged), default=0),
+        'largest_collective': largest_exchanged(text),
         'loops': len(re.findall(r' while\(', text)),
         'roofline_seconds': roofline,
         'limit_seconds': limit,
@@ -377,52 +326,37 @@ PROGRAMS = ('search', 'follow', 'relations', 'lm', 'build')
 
 def main() -> None:
     """Prints a line for each topology and program."""
-    parser = make_parser(__doc__)
-    names = lambda text: text.split(',')
-    parser.add_argument(
-        '--topologies', type=names, default='v5e-8', help=f'of {", ".join(TOPOLOGIES)}'
+    parser = make_parser(
+        __doc__,
+        queries=([1, 64, 1024], 'of a search, or of two hops'),
+        entries=(1_600_000, 'of the memory'),
+        entities=(1_000_000, 'rows of the entity table'),
+        relation_dim=(256, 'numbers of a relation'),
+        entity_dim=(256, 'numbers of an entity'),
+        k=(32, 'entries found for a query'),
+        paper=(False, "the language model has the paper's topics, mixing and entity layer"),
+        model=('base', 'a size in gin/models'),
+        rows=(32, 'of a chip, in a step'),
+        length=(64, 'tokens of a row'),
     )
-    parser.add_argument(
-        '--programs', type=names, default=','.join(PROGRAMS), help=f'of {", ".join(PROGRAMS)}'
-    )
-    parser.add_argument(
-        '--modes', type=names, default='approx', help='of the search: exact, approx'
-    )
-    parser.add_argument('--queries', type=integers, default='1,64,1024')
-    parser.add_argument('--entries', type=int, default=1_600_000)
-    parser.add_argument('--entities', type=int, default=1_000_000)
-    parser.add_argument('--relation_dim', type=int, default=256)
-    parser.add_argument('--entity_dim', type=int, default=256)
-    parser.add_argument('--k', type=int, default=32)
-    parser.add_argument(
-        '--paper',
-        action='store_true',
-        help="the language model has the paper's topics, mixing and entity layer",
-    )
-    parser.add_argument('--model', default='base', help='of gin/models')
-    parser.add_argument('--rows', type=int, default=32, help='rows of a chip, in a step')
-    parser.add_argument('--length', type=int, default=64, help='tokens of a row')
+    known = {'topologies': TOPOLOGIES, 'programs': PROGRAMS, 'modes': ('exact', 'approx')}
+    default = {'topologies': ['v5e-8'], 'programs': list(PROGRAMS), 'modes': ['approx']}
+    for name, of in known.items():
+        about = {'default': default[name], 'help': f'of {", ".join(of)}'}
+        parser.add_argument(f'--{name}', type=list_of(str), **about)
     options = parser.parse_args()
-    for given, known in (
-        (options.topologies, TOPOLOGIES),
-        (options.programs, PROGRAMS),
-        (options.modes, ('exact', 'approx')),
-    ):
-        if unknown := set(given) - set(known):
-            parser.error(f'{", ".join(sorted(unknown))}: known are {", ".join(known)}')
+    for name, of in known.items():
+        if unknown := set(getattr(options, name)) - set(of):
+            parser.error(f'{", ".join(sorted(unknown))}: known are {", ".join(of)}')
     if not importlib.util.find_spec('libtpu'):
-        print(
-            "skipped: the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'",
-            file=sys.stderr,
-        )
+        told = "the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'"
+        print(f'skipped: {told}', file=sys.stderr)
         return
     for topology in options.topologies:
         mesh, chip = topology_mesh(topology), CHIPS[topology.split('-')[0]]
         for what, make in programs(options.programs, mesh, options):
-            show(
-                {'topology': topology, **what, **report(make(), chip, row_devices(mesh))},
-                options.json,
-            )
+            told = report(make(), chip, row_devices(mesh))
+            show({'topology': topology, **what, **told}, options.json)
 
 
 if __name__ == '__main__':

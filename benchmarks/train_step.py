@@ -20,23 +20,26 @@ if __name__ == '__main__':
 import functools
 import importlib.util
 import os
+import pathlib
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from command_line import add_timing, make_parser, show
-from timing import medians
-from train_program import TrainProgram, make_encoder, make_task
+from timing import TIMING, chosen, devices, make_parser, medians, show
 
+import gin
 from opql_jax.data import batching
 from opql_jax.data.sources.relations import RelationBatch
+from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.entity_table import Layout
-from opql_jax.parallel.mesh import make_mesh
-from opql_jax.training import state
-from opql_jax.training.objectives import Relations
+from opql_jax.parallel.mesh import make_mesh, shard_batch
+from opql_jax.training import state, trainer
+from opql_jax.training.objectives import Objective, Relations, Task
+from opql_jax.training.optimizer import make_optimizer
 
+MODELS = pathlib.Path(__file__).parents[1] / 'gin' / 'models'
 VOCABULARY, ENTITIES = 30_000, 2_000  # of random batches
 CONTEXT, MATRIX = 2, 2048
 
@@ -56,6 +59,46 @@ def random_batch(rows: int, length: int, rng, entities: int = ENTITIES) -> Relat
         context_entities=integers(entities, CONTEXT),
     )
     return RelationBatch((bucket,))
+
+
+def make_encoder(model: str, vocab_size: int, **fields) -> RelationEncoder:
+    """The encoder of a size in gin/models."""
+    gin.parse_config_file(str(MODELS / f'{model}.gin'))
+    return gin.get_configurable(RelationEncoder)(vocab_size=vocab_size, **fields)
+
+
+def make_task(objective: Objective, loss) -> Task:
+    """A task without data for a loss with encoder and layout bound."""
+    return Task(source=None, loss=loss, trainable=objective.trainable, lineage={})
+
+
+class TrainProgram:
+    """Takes training steps (forward, backward, AdamW), compiled once for each set of shapes."""
+
+    def __init__(self, task: Task, params, layout: Layout, memory=None):
+        """Places parameters as `layout` says; `memory` is passed to the loss."""
+        optimizer = make_optimizer(1000)
+        place = lambda tree: state.place(tree, layout, task.trainable)
+        self.state = place(state.init_state(place(params), task.trainable, optimizer))
+        self._step = trainer.make_train_step(task, optimizer, 0, layout.mesh)
+        self._mesh, self._memory = layout.mesh, memory
+        self._programs: dict = {}
+
+    def compiled(self, batch):
+        """The program of a step over batches of these shapes."""
+        shapes = tuple(array.shape for array in jax.tree.leaves(batch))
+        if shapes not in self._programs:
+            sharded = shard_batch(batch, self._mesh)
+            self._programs[shapes] = self._step.lower(self.state, sharded, self._memory).compile()
+        return self._programs[shapes]
+
+    def __call__(self, batches):
+        """Takes a step over each batch; returns the loss of the last."""
+        for batch in batches:
+            self.state, metrics = self.compiled(batch)(
+                self.state, shard_batch(batch, self._mesh), self._memory
+            )
+        return metrics['loss']
 
 
 def make_program(encoder, entities: int, mesh) -> TrainProgram:
@@ -117,12 +160,8 @@ class TorchStep:
         torch, model = self.torch, self.model
         (bucket,) = batch.pairs
         column = lambda name: torch.from_numpy(getattr(bucket, name)).to(self.device)
-        tokens, topic, target, entities = (
-            column('tokens').long(),
-            column('topic'),
-            column('target'),
-            column('context_entities').long().flatten(),
-        )
+        tokens, topic, target = column('tokens').long(), column('topic'), column('target')
+        entities = column('context_entities').long().flatten()
         states = model['bert'](tokens, attention_mask=(tokens != 0).long()).last_hidden_state
         rows = torch.arange(len(tokens), device=self.device)
         relations = model['w_r'](
@@ -134,11 +173,12 @@ class TorchStep:
         count = positives.sum(dim=1)
         loss = -torch.where(positives, log_probs, 0.0).sum(dim=1) / count.clamp(min=1)
         counted = column('anchor') & (topic >= 0) & (count > 0)
-        mentions = model['w_e'](states[rows[:, None], column('context_positions').long()]).flatten(
-            0, 1
-        )
+        mentions = states[rows[:, None], column('context_positions').long()].flatten(0, 1)
         linking = torch.nn.functional.cross_entropy(
-            model['entity_table'](mentions), entities, ignore_index=-1, reduction='sum'
+            model['entity_table'](model['w_e'](mentions)),
+            entities,
+            ignore_index=-1,
+            reduction='sum',
         )
         return (loss * counted).sum() / counted.sum().clamp(min=1) + linking / (
             entities >= 0
@@ -160,20 +200,9 @@ def products() -> dict:
     """By library: a function that multiplies two matrices, whose rate is the peak of a CPU."""
     import torch
 
-    ours, theirs, product = (
-        jnp.ones((MATRIX, MATRIX)),
-        torch.ones((MATRIX, MATRIX)),
-        jax.jit(lambda m: m @ m),
-    )
+    ours, theirs = jnp.ones((MATRIX, MATRIX)), torch.ones((MATRIX, MATRIX))
+    product = jax.jit(lambda m: m @ m)
     return {'jax': lambda: product(ours), 'torch': lambda: theirs @ theirs}
-
-
-def flops_of(encoder, batch: RelationBatch, positions: int | None) -> float:
-    """The work of training on a batch, with the last layer at so many `positions` per row."""
-    return sum(
-        TRAINING_OVER_FORWARD * encoder_flops(encoder, bucket.tokens.shape, positions)
-        for bucket in batch.pairs
-    )
 
 
 def measure(encoder, entities: int, batch: RelationBatch, calls: int, limit: float) -> dict:
@@ -199,20 +228,20 @@ def measure(encoder, entities: int, batch: RelationBatch, calls: int, limit: flo
         peak = 2 * MATRIX**3 / min(core_seconds['jax'] + core_seconds['torch'])
     else:
         peak = peak_flops(kind) or float('nan')
-    line: dict = {'devices': f'{jax.device_count()} x {kind}', 'peak_gflops': round(peak / 1e9, 1)}
+    line: dict = {'devices': devices(), 'peak_gflops': round(peak / 1e9, 1)}
+    (bucket,) = batch.pairs
     for name in steps:
-        flops, rows = (
-            flops_of(encoder, batch, 2 + CONTEXT if name == 'ours' else None),
-            len(batch.pairs[0].tokens),
-        )
+        # Our last layer is computed only where it is read.
+        positions = 2 + CONTEXT if name == 'ours' else None
+        flops = TRAINING_OVER_FORWARD * encoder_flops(encoder, bucket.tokens.shape, positions)
         cores = float(np.median(core_seconds[name]))
         spent = cores if cpu else seconds[name] * jax.device_count()
         line[name] = {
-            'sequences_per_s': round(rows / seconds[name], 2),
+            'sequences_per_s': round(len(bucket.tokens) / seconds[name], 2),
             'step_seconds': round(seconds[name], 4),
             'step_core_seconds': round(cores, 4),
             'mfu': round(flops / spent / peak, 3),
-            'sequences_per_core_s': round(rows / spent, 2),
+            'sequences_per_core_s': round(len(bucket.tokens) / spent, 2),
         }
     if 'torch' in steps:
         ratio = lambda rate: round(line['ours'][rate] / line['torch'][rate], 2)
@@ -234,22 +263,22 @@ def confine(threads: int) -> None:
 
 def main():
     """Prints one line."""
-    parser = make_parser(__doc__)
-    parser.add_argument('--model', default='minilm', help='a size in gin/models')
-    parser.add_argument('--rows', type=int, default=32, help='of a batch')
-    parser.add_argument('--length', type=int, default=64, help='tokens of a row')
-    parser.add_argument('--dtype', default='float32', help="of our transformer's computation")
-    parser.add_argument('--threads', type=int, default=1, help='of both, on a CPU')
-    add_timing(parser)
+    parser = make_parser(
+        __doc__,
+        model=('minilm', 'a size in gin/models'),
+        rows=(32, 'of a batch'),
+        length=(64, 'tokens of a row'),
+        dtype=('float32', "of our transformer's computation"),
+        threads=(1, 'of both, on a CPU'),
+        **TIMING,
+    )
     options = parser.parse_args()
     if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is used where it is named
         jax.config.update('jax_platforms', 'cpu')
         confine(options.threads)
     batch = random_batch(options.rows, options.length, np.random.default_rng(0))
     encoder = make_encoder(options.model, VOCABULARY, dtype=options.dtype)
-    line = {
-        name: getattr(options, name) for name in ('model', 'rows', 'dtype', 'threads', 'length')
-    }
+    line = chosen(options, 'model', 'rows', 'dtype', 'threads', 'length')
     line |= measure(encoder, ENTITIES, batch, options.calls, options.limit)
     show(line, options.json)
 

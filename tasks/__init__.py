@@ -1,4 +1,1 @@
-"""SeqIO tasks over the batches that opql_jax trains on; installed as `opql_jax_tasks`.
-
-Needs SeqIO.
-"""
+"""SeqIO tasks over the batches that opql_jax trains on; installed as `opql_jax_tasks`."""

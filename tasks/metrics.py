@@ -8,10 +8,9 @@ CUTOFFS = (1, 5, 10)
 
 
 def ranked_entities(targets, predictions) -> dict[str, float]:
-    """Hits@{1,5,10}, and `answer_coverage`, the share of questions with a known answer.
+    """Hits@{1,5,10}, and `answer_coverage`, the share of questions with an answer in the memory.
 
-    Questions that it has no answer to count, as wrong; those of which no answer is known do not
-    count.
+    Questions without one count as wrong; questions without gold answers do not count.
 
     Args:
         targets: of each batch [n, A], see `EachQuestion.targets`.
@@ -39,9 +38,6 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
 
 
 def mean_loss(targets, scores) -> dict[str, float]:
-    """The mean of the losses, whose negatives are `scores`, one a batch.
-
-    Nothing is asked, so `targets` tell nothing.
-    """
+    """The mean of the losses; `scores` are their negatives, one a batch. Targets are not used."""
     del targets
     return {'loss': -float(np.mean(scores))}

@@ -58,20 +58,18 @@ class Objective(Protocol):
 
 
 class EvaluatedBatches(seqio.PassThroughFeatureConverter):
-    """SeqIO's pass-through converter without text features, which no model takes.
+    """SeqIO's pass-through converter without features of text, which no model takes.
 
-    With the attributes its evaluator reads.
+    It has the attributes that SeqIO's evaluator reads.
     """
 
     TASK_FEATURES = {}
     pack = False
 
     def __call__(self, ds, task_feature_lengths):
-        return ds.map(
-            lambda element: {
-                name: value for name, value in element.items() if value.dtype != tf.string
-            }
-        )
+        is_text = lambda value: value.dtype == tf.string
+        numbers = lambda element: {k: v for k, v in element.items() if not is_text(v)}
+        return ds.map(numbers)
 
 
 def register(
@@ -113,13 +111,10 @@ def register(
         return objective.validation(prepared, tuple(questions), rows, seed + _OTHER_DRAWS)
 
     asks = isinstance(open_source(VALIDATION, 0), EachQuestion)
-    source = BatchSource(
-        open_source, len(open_source(VALIDATION, 0)) if asks else _EVAL_BATCHES, batch_size
-    )
-    tokens, ids = (
-        WordPieceVocabulary(prepared_dir),
-        seqio.PassThroughVocabulary(np.iinfo(np.int32).max),
-    )
+    eval_batches = len(open_source(VALIDATION, 0)) if asks else _EVAL_BATCHES
+    source = BatchSource(open_source, eval_batches, batch_size)
+    tokens = WordPieceVocabulary(prepared_dir)
+    ids = seqio.PassThroughVocabulary(np.iinfo(np.int32).max)
     vocabularies = {'targets': EntityVocabulary(prepared)}
     train, validation = (source.get_dataset(split).element_spec for split in source.splits)
     features = {
@@ -150,9 +145,9 @@ class BatchSource(seqio.DataSource):
     def __init__(
         self, open_source: Callable[[str, int], Source], eval_batches: int, batch_size: int
     ):
-        """Takes what opens a split's source for a seed, and the elements of 'validation'.
+        """Takes what opens a split's source for a seed, and two numbers of elements.
 
-        Also those that will be joined.
+        `eval_batches` are those of 'validation', `batch_size` those that will be joined.
         """
         super().__init__(
             splits=[TRAIN, VALIDATION],
@@ -187,10 +182,8 @@ class BatchSource(seqio.DataSource):
         index, count = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
         source = self.open(split, seed)
         if split == VALIDATION:
-            return _as_dataset(
-                functools.partial(_element, source),
-                range(index, self.num_input_examples(split), count),
-            )
+            numbers = range(index, self.num_input_examples(split), count)
+            return _as_dataset(functools.partial(_element, source), numbers)
         # Process `index` of `count` has its part of the shards of each step.
         per_process = max(self._batch_size // count, 1)
         shards = [

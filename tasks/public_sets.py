@@ -262,7 +262,7 @@ class OpqlWebqsp(_PublicSet):
 class OpqlComplexwebq(_PublicSet):
     """ComplexWebQuestions (Talmor and Berant, 2018).
 
-    Its topics are Freebase ids only, so `Linked` must give their names.
+    Its topics are Freebase ids; `Linked` must give their names.
     """
 
     HOMEPAGE = 'https://www.tau-nlp.sites.tau.ac.il/compwebq'
@@ -293,7 +293,7 @@ class OpqlComplexwebq(_PublicSet):
 class OpqlMsf(_PublicSet):
     """Multi-hop slot filling over Wikipedia (Dhingra et al., 2020).
 
-    Entities are Wikidata ids, passages are linked to them.
+    Entities are Wikidata ids, to which passages are linked.
     """
 
     HOMEPAGE = 'https://github.com/google-research/language/tree/master/language/labs/drkit'

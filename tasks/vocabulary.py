@@ -18,11 +18,7 @@ class WordPieceVocabulary(seqio.Vocabulary):
     """
 
     def __init__(self, path: str | os.PathLike):
-        """Loads a tokenizer.
-
-        Args:
-            path: see `tokenizer.load_tokenizer`.
-        """
+        """Loads a tokenizer from a path, see `tokenizer.load_tokenizer`."""
         super().__init__(extra_ids=0)
         self._tokenizer = tokenizer_lib.load_tokenizer(path)
         self._special = tokenizer_lib.special_ids(self._tokenizer)

@@ -54,9 +54,7 @@ def records_of(path):
 
 
 def hops_of(printed):
-    """What `opql ask` printed for one question: per hop [(weight, entity, (topic, target, title,
-    sentence))].
-    """
+    """What `opql ask` printed, by hop: [(weight, entity, (topic, target, title, sentence))]."""
     hops = []
     for block in re.split(r'^  hop \d+.*\n', printed, flags=re.MULTILINE)[1:]:
         lines = [line for line in block.split('\n') if not line.startswith('    …')]
@@ -70,18 +68,16 @@ def hops_of(printed):
 
 @pytest.fixture(scope='module')
 def chain(binaries, tmp_path_factory):
-    """All binaries one after the other over a generated world, the first and the last as
-    `python -m opql_jax.<binary>`.
-    """
+    """All binaries in turn over a generated world, the first as `python -m opql_jax.prepare`."""
 
     def run(binary, *flags):
         """Runs a binary, which must succeed; returns what it printed."""
-        if binary not in ('prepare', 'ask'):
-            done = binaries(binary, *flags)
-        else:
-            command = [sys.executable, '-m', f'opql_jax.{binary}', *map(str, flags)]
+        if binary == 'prepare':
+            command = [sys.executable, '-m', 'opql_jax.prepare', *map(str, flags)]
             options = {'cwd': ROOT, 'env': ENVIRONMENT, 'timeout': 300}
             done = subprocess.run(command, capture_output=True, text=True, **options)
+        else:
+            done = binaries(binary, *flags)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

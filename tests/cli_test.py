@@ -1,6 +1,4 @@
-"""The command line of `opql`: what it prints for help and errors, how it ends, and what it does not
-import for that.
-"""
+"""The command `opql`: its help, its errors, how it ends, and what it does not import for these."""
 
 import os
 import re
@@ -87,9 +85,8 @@ def test_bad_input_is_told_in_a_line_and_ends_with_1(tmp_path):
 @pytest.mark.parametrize('megabytes', [500, 1000, 1500, 2000])
 def test_too_little_address_space_is_told_in_a_line(megabytes, tmp_path):
     """Rather than in a dump of a library's threads."""
-    command = (
-        f'ulimit -c 0; ulimit -v {megabytes << 10}; exec "$0" -m opql_jax.cli ask {tmp_path} who'
-    )
+    command = f'ulimit -c 0; ulimit -v {megabytes << 10}; '
+    command += f'exec "$0" -m opql_jax.cli ask {tmp_path} who'
     done = subprocess.run(['bash', '-c', command, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, ''), done.stderr
     said = f'error: the address space is limited to {megabytes:,} MiB (ulimit -v): at least '
@@ -130,7 +127,4 @@ def test_output_that_nobody_reads_is_no_error_of_the_program():
     ):
         done = subprocess.run(['bash', '-c', line], capture_output=True, text=True)
         assert done.returncode == code, done
-        assert done.stderr in (
-            '',
-            'error: No space left on device\n',
-        ), done
+        assert done.stderr in ('', 'error: No space left on device\n'), done

@@ -1,6 +1,4 @@
-"""What all tests share: the device they run on, compiled programs, hypothesis settings, and where
-the real data may lie.
-"""
+"""What all tests share: device, compiled programs, settings of hypothesis, the real data."""
 
 import atexit
 import importlib.util
@@ -74,11 +72,22 @@ def shared_data() -> pathlib.Path:
 
 @pytest.fixture(scope='session')
 def binaries():
-    """Runs binaries and scripts, each in a process forked from one that has imported what they
-    need.
-    """
+    """Runs binaries and scripts, each forked from a process that has imported what they need."""
     with Binaries() as binaries:
         yield binaries
+
+
+@pytest.fixture(scope='session')
+def films_kb(tmp_path_factory):
+    """The folder of a knowledge base of the documents about films, which no test changes."""
+    pytest.importorskip('spacy', reason='spaCy is not installed')
+    from opql_jax.kb.text.index_text import index_text
+
+    import films
+
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    return root / 'films.kb'
 
 
 @pytest.fixture(scope='session')
@@ -114,8 +123,6 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    """The files that take longest come first,
-    so that no process is left alone with one at the end.
-    """
+    """Sorts the longest files first, so that no process is left with one at the end."""
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))

@@ -1,6 +1,4 @@
-"""The pages of docs/ build as `launch/docs.sh` builds them: every warning, such as a link or a
-docstring that is wrong, is an error.
-"""
+"""The pages of docs/ build as `launch/docs.sh` builds them, where every warning is an error."""
 
 import html
 import os
@@ -61,9 +59,7 @@ def cells(page):
 
 @pytest.mark.slow
 def test_the_code_of_the_tutorial_runs_in_small(tmp_path, monkeypatch, capsys, binaries):
-    """With small models, and without the seconds that each of its processes takes to import what it
-    needs.
-    """
+    """With small models, and forked processes, which wait for no imports."""
 
     run_process = subprocess.run
 

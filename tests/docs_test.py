@@ -1,6 +1,4 @@
-"""The Markdown pages: their links lead somewhere, what they name exists, and they, their sentences
-and cells stay short.
-"""
+"""The Markdown pages: links lead somewhere, what is named exists, sentences and cells are short."""
 
 import itertools
 import pathlib
@@ -13,15 +11,15 @@ from opql_jax.recipes import catalog
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
-NAMES = [str(page.relative_to(REPO)) for page in PAGES]
+TEXTS = {str(page.relative_to(REPO)): page.read_text(encoding='utf-8') for page in PAGES}
 MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
 # Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a
 # table.
 MAX_WORDS, MAX_SENTENCE, MAX_CELL = 27_000, 30, 40
 # Pages whose longest sentence is longer, and may not grow.
 LONG_SENTENCES = {'WORKSPACE.md': 65, 'docs/experiments/plain_text.md': 51}
-# It names files that are gone.
-HISTORY = {'CHANGELOG.md'}
+# All but that which names files that are gone.
+CURRENT = [name for name in TEXTS if name != 'CHANGELOG.md']
 SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
 
 _FENCE = re.compile(r'^```.*?^```', re.S | re.M)
@@ -42,9 +40,7 @@ def prose(text: str) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Paragraphs, items of lists and rows of tables, without code and tables that are generated;
-    code within a line is one word.
-    """
+    """Paragraphs, items and rows of tables not generated; inline code is one word."""
     text = _CODE.sub('Code', _GENERATED.sub('', _FENCE.sub('', text)))
     shown = [line for line in text.splitlines() if not line.startswith('    ')]
     return _BLOCK.split('\n'.join(shown))
@@ -69,96 +65,74 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-') for heading in headings}
 
 
-def broken_links(page: pathlib.Path) -> list[str]:
-    """The links of a page, within the repository, that lead nowhere."""
-    text, broken = page.read_text(encoding='utf-8'), []
-    for link in _LINK.findall(prose(text)):
-        if re.match(r'[a-z]+:', link):
-            continue
+def links(name: str) -> list[str]:
+    """The links of a page that are no addresses on the web."""
+    return [link for link in _LINK.findall(prose(TEXTS[name])) if not re.match(r'[a-z]+:', link)]
+
+
+@pytest.mark.parametrize('name', TEXTS)
+def test_links_lead_to_files_and_headings_of_the_project(name):
+    for link in links(name):
         path, _, anchor = link.partition('#')
-        target = (page.parent / path).resolve() if path else page
-        if not target.exists():
-            broken.append(link)
-        elif anchor and anchor not in anchors(target.read_text(encoding='utf-8')):
-            broken.append(link)
-    return broken
+        target = ((REPO / name).parent / path).resolve() if path else REPO / name
+        assert target.is_relative_to(REPO) and target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text(encoding='utf-8')), link
+    assert '../shared' not in TEXTS[name]
 
 
-def unknown_names(text: str, root: pathlib.Path = REPO) -> list[str]:
-    """Files with a folder, and modules run with `python -m`, that a page names and the repository
-    lacks.
-    """
-    files = [name for name in _FILE.findall(text) if not _exists(name, root)]
-    modules = [root / module.replace('.', '/') for module in _MODULE.findall(text)]
-    runs = lambda path: path.with_suffix('.py').exists() or (path / '__main__.py').exists()
-    return files + [path.name for path in modules if not runs(path)]
-
-
-def _exists(name: str, root: pathlib.Path) -> bool:
-    """Whether a file is named from the root, or from the package."""
-    folders = ('', 'opql_jax', 'opql_jax/training')
-    return any((root / of / name).exists() for of in folders) or name.startswith('t5x/')
-
-
-@pytest.mark.parametrize('name', NAMES)
-def test_links_lead_to_files_and_headings(name):
-    assert broken_links(REPO / name) == []
-
-
-@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+@pytest.mark.parametrize('name', CURRENT)
 def test_files_and_modules_that_a_page_names_exist(name):
-    assert unknown_names((REPO / name).read_text(encoding='utf-8')) == []
+    """Files are named from the root, or from the package."""
+    roots = [REPO / of for of in ('', 'opql_jax', 'opql_jax/training')]
+    for file in _FILE.findall(TEXTS[name]):
+        assert file.startswith('t5x/') or any((root / file).exists() for root in roots), file
+    for module in _MODULE.findall(TEXTS[name]):
+        path = REPO / module.replace('.', '/')
+        assert path.with_suffix('.py').exists() or (path / '__main__.py').exists(), module
 
 
-@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+@pytest.mark.parametrize('name', CURRENT)
 def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
-    gin_files = {
-        path.relative_to(REPO).as_posix(): with_includes(path)
-        for path in (REPO / 'gin').rglob('*.gin')
-    }
-    for line in (REPO / name).read_text(encoding='utf-8').replace('\\\n', ' ').splitlines():
+    for line in TEXTS[name].replace('\\\n', ' ').splitlines():
         named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
         if not named or 'python -m opql_jax' not in line:
             continue
-        text = '\n'.join(gin_files[path] for path in named)
+        text = '\n'.join(with_includes(REPO / path) for path in named)
         macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
         assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', TEXTS)
 def test_parameters_that_a_page_sets_are_those_of_the_code(name):
     sources = (REPO / 'opql_jax').rglob('*.py')
     source = '\n'.join(path.read_text(encoding='utf-8') for path in sources)
-    text = (REPO / name).read_text(encoding='utf-8')
-    for module, configurable, parameter in _OBJECTIVE.findall(text):
+    for module, configurable, parameter in _OBJECTIVE.findall(TEXTS[name]):
         set_by_page = f'{module}.{configurable}.{parameter}'
         assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), set_by_page
         assert re.search(rf'^    {parameter}: ', source, re.M), set_by_page
 
 
-@pytest.mark.parametrize('name', [name for name in NAMES if name not in HISTORY])
+@pytest.mark.parametrize('name', CURRENT)
 def test_recipes_that_a_page_names_exist(name):
-    text = (REPO / name).read_text(encoding='utf-8')
-    commands = re.findall(r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)', text)
-    for command in commands:
+    commands = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
+    for command in re.findall(commands, TEXTS[name]):
         named = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
         assert set(named) <= catalog.RECIPES.keys()
 
 
 @pytest.mark.parametrize('name', MAX_LINES)
 def test_pages_that_everyone_reads_are_short(name):
-    assert len((REPO / name).read_text(encoding='utf-8').splitlines()) <= MAX_LINES[name]
+    assert len(TEXTS[name].splitlines()) <= MAX_LINES[name]
 
 
 def test_pages_together_have_a_bounded_number_of_words():
-    pages = [*PAGES, *(REPO / 'opql_jax').rglob('*.md')]
-    assert sum(len(page.read_text(encoding='utf-8').split()) for page in pages) <= MAX_WORDS
+    cards = [card.read_text(encoding='utf-8') for card in (REPO / 'opql_jax').rglob('*.md')]
+    assert sum(len(text.split()) for text in (*TEXTS.values(), *cards)) <= MAX_WORDS
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', TEXTS)
 def test_sentences_and_cells_are_short(name):
-    text = (REPO / name).read_text(encoding='utf-8')
-    sentence, cell = most_words(sentences(text)), most_words(cells(text))
+    sentence, cell = most_words(sentences(TEXTS[name])), most_words(cells(TEXTS[name]))
     assert len(sentence.split()) <= LONG_SENTENCES.get(name, MAX_SENTENCE), sentence
     assert len(cell.split()) <= MAX_CELL, cell
 
@@ -175,7 +149,7 @@ def test_long_sentences_and_cells_are_seen():
 
 def test_lines_of_the_readme_fit_a_screen():
     # Tables of results are generated, and what commands print is as it is.
-    lines = (REPO / 'README.md').read_text(encoding='utf-8').splitlines()
+    lines = TEXTS['README.md'].splitlines()
     assert [line for line in lines if len(line) > 120 and not line.startswith(('|', '    '))] == []
 
 
@@ -190,19 +164,8 @@ def test_figures_are_small_and_load_nothing(figure):
     assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
 
 
-@pytest.mark.parametrize('name', NAMES)
-def test_pages_name_no_file_outside_the_project(name):
-    text = (REPO / name).read_text(encoding='utf-8')
-    assert not re.search(r'\.\./shared', text)
-    for link in _LINK.findall(prose(text)):
-        if not re.match(r'[a-z]+:', link):
-            target = (REPO / name).parent / link.partition('#')[0]
-            assert target.resolve().is_relative_to(REPO), link
-
-
 def test_every_page_of_the_docs_is_reached_from_the_index():
     docs = REPO / 'docs'
-    links = _LINK.findall(prose((docs / 'index.md').read_text()))
-    linked = {(docs / link.partition('#')[0]).resolve() for link in links}
+    linked = {(docs / link.partition('#')[0]).resolve() for link in links('docs/index.md')}
     pages = {page for page in PAGES if page.is_relative_to(docs)}
     assert pages - linked == {docs / 'index.md'}

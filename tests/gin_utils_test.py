@@ -7,7 +7,6 @@ import sys
 import textwrap
 
 import pytest
-from absl import app
 
 from opql_jax import gin_utils
 from opql_jax.core import distributed
@@ -74,11 +73,6 @@ def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
     assert bindings(flag) == [binding]
 
 
-def test_a_flag_without_a_value_is_an_error():
-    with pytest.raises(app.UsageError, match='--gin.STEPS: write --gin.NAME=VALUE'):
-        gin_utils.rewrite_gin_args(['--gin.STEPS'])
-
-
 def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
     flags = '--gin.OUT=there', '--gin.WORDS=7', '--gin.prepare.prepare.max_tokens=9'
     shown = dry_run(config, *flags, capsys=capsys)
@@ -99,27 +93,22 @@ def test_the_function_itself_stays_as_it_is(config):
     assert JsonLines('y').path == 'y'
 
 
-def test_a_required_macro_must_be_given(config):
-    with pytest.raises(ValueError, match=r'OUT has no value: give --gin\.OUT=\.\.\.'):
-        gin_utils.configure([config], [], prepare)
-
-
-def test_an_unknown_macro_is_an_error(config):
-    with pytest.raises(ValueError, match='no gin file given defines a macro named WRODS'):
-        gin_utils.configure([config], bindings('--gin.OUT=x', '--gin.WRODS=5'), prepare)
-
-
 @pytest.mark.parametrize(
-    'name, message',
+    ('flags', 'message'),
     [
-        ('prepare.prepare.word_pieces', "doesn't have a parameter named 'word_pieces'"),
-        ('prepare.prepair.wordpieces', 'prepair'),
-        ('trainer.train.steps', 'trainer'),
+        ([], r'OUT has no value: give --gin\.OUT=\.\.\.'),
+        (['OUT=x', 'WRODS=5'], 'no gin file given defines a macro named WRODS'),
+        (
+            ['OUT=x', 'prepare.prepare.word_pieces=5'],
+            "doesn't have a parameter named 'word_pieces'",
+        ),
+        (['OUT=x', 'prepare.prepair.wordpieces=5'], 'prepair'),
+        (['OUT=x', 'trainer.train.steps=5'], 'trainer'),
     ],
 )
-def test_an_unknown_binding_is_an_error(config, name, message):
+def test_what_is_missing_or_unknown_is_an_error(config, flags, message):
     with pytest.raises(ValueError, match=message):
-        gin_utils.configure([config], bindings('--gin.OUT=x', f'--gin.{name}=5'), prepare)
+        gin_utils.configure([config], bindings(*(f'--gin.{flag}' for flag in flags)), prepare)
 
 
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):

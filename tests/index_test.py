@@ -40,10 +40,9 @@ def of_files(tmp_path_factory):
             {'id': np.int64(1), 'title': TITLES[0], 'text': TEXTS[0], 'mentions': 3},
             {'title': pd.NA, 'text': TEXTS[1]},
         ],
-        pd.DataFrame({'text': TEXTS, 'year': [1815, 1824]}),
-        pd.DataFrame({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, None]}),
+        pd.DataFrame({'text': TEXTS, 'title': [TITLES[0], None], 'id': [7, None], 'year': 1815}),
     ],
-    ids=['a list', 'a DataFrame', 'a DataFrame with gaps'],
+    ids=['a list', 'a DataFrame with gaps'],
 )
 def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)

@@ -1,6 +1,4 @@
-"""What binaries say where the disk is full or nothing may be written; that the next run ends as if
-nothing had happened is in crash_test.
-"""
+"""What binaries say on a full disk or without permission to write; crash_test tries the rerun."""
 
 import re
 
@@ -32,9 +30,7 @@ def succeed(binaries, command):
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory, binaries):
-    """A folder of `prepared`, an untrained `model` and its `memory` of three shards, made without
-    interruption.
-    """
+    """A folder with `prepared`, an untrained `model` and its `memory` of three shards."""
     root = tmp_path_factory.mktemp('world')
     succeed(binaries, prepare(root / 'prepared'))
     tiny_training.write_untrained(root / 'prepared', root / 'model')

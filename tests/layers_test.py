@@ -189,9 +189,7 @@ def violations(root: pathlib.Path) -> list[str]:
 
 
 def circle(root: pathlib.Path) -> list[str]:
-    """Modules of which each imports the next, from one back to itself, also inside of functions or
-    for types only; none is [].
-    """
+    """A circle of imports, from one module back to itself, or []; imports in functions count."""
     sources = {
         module_name(path.relative_to(root)): path for path in source_files(root / 'opql_jax')
     }
@@ -235,9 +233,7 @@ print(json.dumps(errors))
 
 
 def core_modules(root: pathlib.Path) -> list[str]:
-    """All modules of opql_jax but the edge, the rooms that are extras, and the module that needs
-    SeqIO through the tasks.
-    """
+    """All modules of opql_jax but the edge, rooms that are extras, and the one that needs SeqIO."""
     names = [module_name(path.relative_to(root)) for path in source_files(root / 'opql_jax')]
     extra = ('opql_jax.cli', 'opql_jax.explorer', 'opql_jax.integrations', 'opql_jax.t5x_model')
     left_out = (*extra, *(f'opql_jax.{name}' for name in EDGE))
@@ -245,9 +241,7 @@ def core_modules(root: pathlib.Path) -> list[str]:
 
 
 def unimportable(root: pathlib.Path, modules: list[str]) -> list[str]:
-    """Imports `modules` from `root`, in one fresh process without the packages in ABSENT; the
-    failures.
-    """
+    """Imports modules in a fresh process without the packages in ABSENT; returns the failures."""
     command = [sys.executable, '-c', IMPORT_ALL, json.dumps([modules, ABSENT])]
     env = {**os.environ, 'PYTHONPATH': str(root), 'JAX_PLATFORMS': 'cpu'}
     result = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True, timeout=300)

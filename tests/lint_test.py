@@ -1,6 +1,4 @@
-"""Static checks of the whole repository: ruff's rules and format, and types by mypy. Their settings
-are in pyproject.toml.
-"""
+"""Static checks of the repository, with the settings of pyproject.toml: ruff and mypy."""
 
 import pathlib
 import subprocess

@@ -1,6 +1,4 @@
-"""Nothing is downloaded at run time: text is prepared, a memory built and a question answered
-without a network.
-"""
+"""Nothing is downloaded at run time, from preparing text to answering a question."""
 
 import importlib.util
 import os

@@ -1,6 +1,4 @@
-"""Every folder that a command writes has one writer at a time: a second one is told who the first
-is, and changes nothing.
-"""
+"""A folder has one writer at a time: a second one is told who the first is, and changes nothing."""
 
 import concurrent.futures
 import json

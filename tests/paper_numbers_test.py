@@ -1,6 +1,4 @@
-"""The recipes at the paper's size state its numbers, and a whole job's batch that
-devices can share.
-"""
+"""The recipes at the paper's size state its numbers, and batches that devices can share."""
 
 import pytest
 
@@ -48,9 +46,7 @@ BATCHES = {'align-mentions-msf': 'passages', 'follow-opql-metaqa-2-hop': 'questi
 
 @pytest.fixture
 def settings_of(fresh_gin, tmp_path):
-    """A function of a step: a function that gives its settings, 'objectives.Relations.rows' and so
-    on; ValueError if it states none.
-    """
+    """By the name of a step, a function that gives its settings; ValueError if it states none."""
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
         options = Options(tmp_path / 'out', tmp_path, **chosen)
@@ -65,11 +61,7 @@ def settings_of(fresh_gin, tmp_path):
 
         def setting(path):
             value = gin.query_parameter(path)
-            macro = (
-                value.scoped_selector.rpartition('/')[0]
-                if hasattr(value, 'scoped_selector')
-                else ''
-            )
+            macro, _, _ = getattr(value, 'scoped_selector', '').rpartition('/')
             return gin.query_parameter(f'{macro}/gin.macro.value') if macro else value
 
         return setting
@@ -116,16 +108,13 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
 
     assert found.keys() == PAPER.keys()
     for name, number in PAPER.items():
-        assert found[name] == (
-            pytest.approx(number, rel=0.03) if isinstance(number, float) else number
-        ), name
+        about = pytest.approx(number, rel=0.03) if isinstance(number, float) else number
+        assert found[name] == about, name
 
 
 @pytest.mark.parametrize('name', OBJECTIVES)
 def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
-    """Batch, schedule and checkpoints are in the file: no default decides what a job on a pod
-    trains.
-    """
+    """The file states batch, schedule and checkpoints: no default decides what a pod trains."""
     settings, objective = settings_of(name), OBJECTIVES[name]
     batch = BATCHES.get(name, 'rows')
     assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
@@ -152,26 +141,15 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
     piece = PAPER['tokens of a piece (2.5)'] - MARKUP_ROOM
-    capacities = capacities_for(
-        [piece + room],
-        [piece + room],
-        settings(f'{objective}.{BATCHES.get(name, "rows")}'),
-        settings(f'{objective}.buckets'),
-    )
-    assert settings(f'{objective}.buckets') and all(
-        rows % devices == 0 for rows in capacities.values() for devices in (8, 16, 64)
-    )
+    rows, buckets = (settings(f'{objective}.{of}') for of in (BATCHES.get(name, 'rows'), 'buckets'))
+    capacities = capacities_for([piece + room], [piece + room], rows, buckets)
+    assert buckets and all(count % 64 == 0 for count in capacities.values())  # and by 8 and 16
 
 
 def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):
     settings = settings_of('opql-lm-webqsp')
-    for name, value in {
-        'absent_rate': 0.0,
-        'text_rows': 0,
-        'score_gold': False,
-        'mixing': 'embeddings',
-        'topics': 16,
-    }.items():
+    paper = {'absent_rate': 0.0, 'text_rows': 0, 'score_gold': False}
+    for name, value in {**paper, 'mixing': 'embeddings', 'topics': 16}.items():
         assert settings(f'objectives.AnswerQuestions.{name}') == value
 
 

@@ -51,9 +51,7 @@ def kb(folder):
 
 @pytest.fixture
 def opql(folder, capsys):
-    """Runs a command on the knowledge base; returns its exit code and all that it wrote, none of
-    which a terminal obeys.
-    """
+    """Runs a command; returns exit code, output and errors, none of which a terminal may obey."""
 
     def run(command, *arguments):
         code = 0

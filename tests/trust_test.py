@@ -1,6 +1,4 @@
-"""The claims of docs/explanation/trust.md that a test can check: no code from data, no network, no
-reading outside a folder.
-"""
+"""The claims of docs/explanation/trust.md: no code from data, no network, no reading elsewhere."""
 
 import ast
 import base64
@@ -44,9 +42,7 @@ def imports(tree):
 
 
 def calls(tree):
-    """(name, keywords) of every call; of `a.b.c()` the name is 'c', but `np.load` is whole and
-    `a.compile` is left out.
-    """
+    """(last name, keywords) of every call, but `np.load` whole; methods `compile` are left out."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             function = node.func
@@ -140,9 +136,7 @@ def run(tmp_path):
 
 
 def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
-    """Names the only parameter of a checkpoint `name` in everything that Orbax reads, with a hash
-    that fits the array elsewhere.
-    """
+    """Renames a checkpoint's only parameter for Orbax, with the hash of another array."""
     params = run / 'checkpoints' / '1' / 'params'
     metadata = json.loads((params / '_METADATA').read_text())
     (entry,) = metadata['tree_metadata'].values()

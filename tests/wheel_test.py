@@ -1,6 +1,4 @@
-"""The wheel, in an environment of its own: what a person does who has no checkout, from the first
-text to the web page.
-"""
+"""The wheel in an environment of its own, from the first text to the web page."""
 
 import contextlib
 import json
@@ -32,9 +30,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def wheel(root):
-    """The wheel of a copy of the checkout: `build` makes it of the source distribution that it
-    makes first.
-    """
+    """The wheel of a copy of the checkout; `build` makes it of the source distribution."""
     (root / 'source').mkdir()
     ignore = shutil.ignore_patterns('__pycache__', '*.egg-info')
     for part in PARTS:
@@ -50,9 +46,7 @@ def wheel(root):
 
 @pytest.fixture(scope='module')
 def environment(root, wheel):
-    """A new environment with the wheel and its extras `app` and `text`, in the versions of the
-    lock: the folder of its programs.
-    """
+    """The programs of a new environment: the wheel and two extras, in versions of the lock."""
     subprocess.run([sys.executable, '-m', 'venv', '--without-pip', root / 'venv'], check=True)
     pip = [sys.executable, '-m', 'pip', '--python', root / 'venv/bin/python', 'install']
     pip += ['--quiet', '--no-compile']
@@ -73,9 +67,7 @@ def home(root):
 
 @pytest.fixture(scope='module')
 def run(environment, root, home):
-    """Runs a program of the environment in a folder outside of the checkout, and returns what it
-    prints.
-    """
+    """Runs a program of the environment outside the checkout; returns what it prints."""
     (root / 'work').mkdir()
 
     def run(*command):

@@ -1,10 +1,12 @@
 """The command `opql`: a knowledge base of one's own text, in a few words; it needs the extra `app`.
 
-opql index articles/ --out films.kb
-opql ask films.kb "who starred in the films directed by Christopher Nolan?"
-opql retrieve films.kb "who starred in the films directed by Christopher Nolan?"
-opql train films.kb questions.jsonl
-opql evaluate films.kb questions.jsonl
+For example:
+
+    opql index articles/ --out films.kb
+    opql ask films.kb "who starred in the films directed by Christopher Nolan?"
+    opql retrieve films.kb "who starred in the films directed by Christopher Nolan?"
+    opql train films.kb questions.jsonl
+    opql evaluate films.kb questions.jsonl
 """
 
 import contextlib

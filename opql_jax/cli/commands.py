@@ -1,7 +1,6 @@
 """The commands of `opql`, each a few lines over a function of `opql_jax.kb`.
 
-These are imported by the command that needs them, so that `opql --help` and completion wait for
-none of it.
+Each imports what it needs, so that `opql --help` and completion are quick.
 """
 
 import enum
@@ -30,7 +29,7 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
 )
 
-# Of what has no default, or one that goes without saying.
+# For parameters without a default, or whose default goes without saying.
 Argument = functools.partial(typer.Argument, show_default=False)
 Option = functools.partial(typer.Option, show_default=False)
 KB = Annotated[str, Argument(metavar='KB', help='The folder of the knowledge base.')]
@@ -279,10 +278,11 @@ def evaluate(
     Lines of the file may also have "hops", the number of relations that a question takes; scores
     are then told apart by it.
     """
-    from opql_jax.cli.display import print_scores
+    from opql_jax.cli.display import print_json
     from opql_jax.kb.trained.evaluate_questions import evaluate_questions
 
-    print_scores(evaluate_questions(kb, questions), show, as_json)
+    scores = evaluate_questions(kb, questions)
+    print_json(scores.to_record(show)) if as_json else print(scores.to_text(show))
 
 
 @app.command()

@@ -11,7 +11,6 @@ from opql_jax.core.terminal import hanging, one_line, printable
 
 if TYPE_CHECKING:
     from opql_jax.kb.text.retrieve import Documents, Retrieved
-    from opql_jax.kb.trained.evaluate_questions import Evaluation
     from opql_jax.kb.virtual_kb import VirtualKB
 
 # How parts of an answer's lines look at a terminal: headings, weights, entities, and where
@@ -57,14 +56,6 @@ def _block(found: Retrieved) -> str:
     where = f'[{one_line(found.document)} → {hanging(found.why, 14)}]'
     lines = [f'{found.score:10.3f}  {one_line(found.title)}', where, hanging(found.text, 14)]
     return f'\n{" " * 12}'.join(lines)
-
-
-def print_scores(evaluation: Evaluation, show: int, as_json: bool) -> None:
-    """Prints a table of scores, and the first questions that were answered right and wrong."""
-    if as_json:
-        print_json(evaluation.to_record(show))
-    else:
-        print(evaluation.to_text(show))
 
 
 def print_json(value: object) -> None:

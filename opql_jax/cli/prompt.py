@@ -29,7 +29,7 @@ HELP = """\
   :forget N  removes the sentence that the N-th answer was read in, after asking
   :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""  # noqa: E501
 T = TypeVar('T')
-# Names that the Tab key offers, at most.
+# Maximum number of names that the Tab key offers.
 _OFFERED = 50
 # Where a name may begin.
 _BEGINNING = re.compile(r'(?<=\[)|\b(?=[A-Z])')
@@ -38,7 +38,7 @@ _BEGINNING = re.compile(r'(?<=\[)|\b(?=[A-Z])')
 def answer_lines(
     kb: VirtualKB, lines: Iterable[str], top: int, as_json: bool, hops: int = 1
 ) -> None:
-    """Answers each line that is not blank; one that cannot be answered is told in its place."""
+    """Answers each line that is not blank; prints what is wrong with one that has no answer."""
     for text in filter(None, map(str.strip, lines)):
         if not as_json:
             print(text)
@@ -78,7 +78,7 @@ class Prompt:
     """What a line typed at the prompt does.
 
     Attributes:
-        kb: the version that answers; the newest, as each line looks for it.
+        kb: the version that answers; each line takes the newest.
     """
 
     def __init__(self, folder: str, top: int, hops: int = 1, **options: Any):

@@ -1,7 +1,4 @@
-"""The explorer as an application: pages for people, `/api/…` for programs.
-
-Pages need no JavaScript, and load nothing from elsewhere.
-"""
+"""The explorer: pages for people, which need no JavaScript, and `/api/…` for programs."""
 
 import asyncio
 import contextlib
@@ -147,7 +144,8 @@ class Explorer:
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
         found = views.entities(kb, text, kind, page)
         more = (page + 1) * views.ENTITIES < found.total
-        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': views.kinds(kb)}
+        kinds = sorted(set(kb.vocab.kinds))
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds}
         return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
@@ -284,10 +282,10 @@ def make_app(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> Callable:
-    """The application (ASGI) of a folder's knowledge base, guarded, see `guard.Guard`.
+    """The application (ASGI) of a folder's knowledge base, with its guard (see `guard.Guard`).
 
-    `writable` if pages may change it. InputError: no knowledge base of plain text is there, or one
-    of `origins` is none.
+    `writable`: whether pages may change it. InputError: no knowledge base of plain text is there,
+    or one of `origins` is not an origin.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
     explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
@@ -303,7 +301,7 @@ def make_app(
 
 @contextlib.asynccontextmanager
 async def limited_pages(app: Starlette) -> AsyncIterator[None]:
-    """Within it, `PAGES_AT_ONCE` threads make pages."""
+    """Limits the threads that make pages to `PAGES_AT_ONCE` while the application runs."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = PAGES_AT_ONCE
     yield
 
@@ -316,10 +314,10 @@ def serve(
     writable: bool = False,
     origins: Collection[str] = (),
 ) -> None:
-    """Serves the explorer until it is interrupted; for the arguments see `make_app`.
+    """Serves the explorer until it is interrupted; see `make_app` for the other arguments.
 
-    `host` is the address to listen at, of which any but loopback needs a token; the port 0 takes a
-    free one. InputError: no token, no origin, or the port is in use.
+    `host` is the address to listen at; any but loopback needs a token. Port 0 takes a free one.
+    InputError: a token is missing, an origin is wrong, or the port is in use.
     """
     import socket
 
@@ -355,7 +353,7 @@ def serve(
 
 
 def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """A page made in a thread, in `time_limit.SERVED` seconds, until its client is gone."""
+    """Makes a page in a thread; ends after `time_limit.SERVED` seconds, or as the client leaves."""
 
     async def answer(request: Request) -> Response:
         gone = threading.Event()

@@ -164,10 +164,9 @@ class Changes:
                 raise
 
     def _make_together(self, taken: Sequence[tuple[_Edit, Future[None]]]) -> None:
-        """Makes one version of changes, or none if it would not differ, and remembers them.
+        """Makes one version of several changes, none if nothing differs, and remembers them.
 
-        Nothing is told before that: what one was refused for can be another that is not made
-        either.
+        It answers nobody before that: a change can be refused because of one that fails later.
         """
         done, refused = [], {}
         try:

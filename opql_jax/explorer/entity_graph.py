@@ -1,7 +1,4 @@
-"""Entities as graphs: the neighbours of one, and a map of those that most was read about.
-
-Drawn here as SVG, whose nodes are links.
-"""
+"""Entities as SVGs whose nodes are links: the neighbours of one, and a map of those read most."""
 
 import collections
 import math

@@ -1,6 +1,6 @@
 """A knowledge base as one page, with what was read of a text: `opql info KB --html FILE`.
 
-The page holds its style, has no script and loads nothing. Its figures are counted from the tables
+The page has its style inside, no script, and loads nothing. Its figures are counted from the tables
 of the version that answers.
 """
 
@@ -111,9 +111,9 @@ class Report(NamedTuple):
 
 
 def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
-    """Writes the page of a knowledge base of plain text; the file appears whole or not at all.
+    """Writes the page of a knowledge base of plain text, whole or not at all.
 
-    InputError: this is no knowledge base of plain text, or a link is in the place of the file.
+    InputError: this is no knowledge base of plain text, or the file is a link.
     """
     files.refuse_link(output)
     style = (STATIC / 'style.css').read_text(encoding='utf-8')

@@ -1,4 +1,4 @@
-"""What was asked, as programs ask it: in the query language, in Python and over HTTP."""
+"""A question for programs to ask: in the query language, in Python and over HTTP."""
 
 import pathlib
 import shlex
@@ -13,7 +13,7 @@ from opql_jax.kb.weighted_entities import WeightedEntities
 
 
 class Snippet(NamedTuple):
-    """A text to copy, and what it is."""
+    """A labelled text to copy."""
 
     label: str
     text: str

@@ -1,4 +1,4 @@
-"""Questions to begin with: about plainly stated facts, and answered as the text says."""
+"""Example questions: about plainly stated facts, and answered as the text says."""
 
 import itertools
 import re
@@ -13,8 +13,7 @@ from opql_jax.kb.sets import query as tree
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.retrieval.words import words_of
 
-# Entities that are looked at, facts of each, questions that are tried, and those that are
-# suggested.
+# Caps: entities, facts of each, questions tried, questions suggested.
 _ENTITIES, _FACTS, _TRIED, _SUGGESTED = 40, 60, 8, 3
 # A wording that serves in a query.
 _PLAIN_WORDING = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)')
@@ -40,7 +39,7 @@ class Suggestions(NamedTuple):
 
 
 def suggest(kb: VirtualKB) -> Suggestions:
-    """What to ask first: questions whose answers are sure and, as was tried, those of the text."""
+    """What to ask first: questions that were tried, whose answers are sure and as the text says."""
     assert kb.memory is not None  # that of plain text
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
     rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row])

@@ -169,11 +169,6 @@ class Page(NamedTuple, Generic[T]):
     total: int
 
 
-def kinds(kb: VirtualKB) -> list[str]:
-    """The kinds of entities that there are."""
-    return sorted(set(kb.vocab.kinds))
-
-
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
 ) -> Page[tuple[str, str, int]]:
@@ -214,8 +209,8 @@ class Document(NamedTuple):
 
 def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Document:
     """A document by its id, its recognised entities, and the characters that are cited."""
-    rows = np.flatnonzero(np.array(kb.prepared.passages['doc_id'].to_pylist()) == name).tolist()
-    if not rows:
+    rows = _rows_of(kb.prepared, name)
+    if not len(rows):
         removed = 'if a page led here, the document was removed since'
         raise InputError(f'no document has the id {name!r}: {removed}')
     passages = passages_of(kb.prepared, name)
@@ -227,7 +222,7 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Docum
     ]
     texts = [
         list(_pieces(kb, passage, _in_passage(kb, row, passage, cited)))
-        for row, passage in zip(rows, passages)
+        for row, passage in zip(rows.tolist(), passages)
     ]
     return Document(name, passages[0]['title'], texts, sentences, digest(passages))
 
@@ -244,8 +239,11 @@ def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) 
 
 def passages_of(prepared: Prepared, name: str) -> list[dict]:
     """The passages of a document, none if no document has the id."""
-    table = prepared.passages
-    return table.take(np.flatnonzero(np.array(table['doc_id'].to_pylist()) == name)).to_pylist()
+    return prepared.passages.take(_rows_of(prepared, name)).to_pylist()
+
+
+def _rows_of(prepared: Prepared, document: str) -> np.ndarray:
+    return np.flatnonzero(np.array(prepared.passages['doc_id'].to_pylist()) == document)
 
 
 def digest(passages: list[dict]) -> str:

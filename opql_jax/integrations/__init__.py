@@ -1,8 +1,16 @@
 """Knowledge bases of plain text in other programs: LangChain, LlamaIndex and MCP."""
 
 import os
+from typing import Any
+
+import opql_jax
 
 
-def folder_of(kb) -> str:
-    """The absolute path of the folder of a knowledge base, by which retrievers are written."""
+def opened(kb: Any) -> Any:
+    """A knowledge base, which may be given by its folder."""
+    return opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
+
+
+def folder_of(kb: Any) -> str:
+    """The absolute path of a knowledge base, which stands for it where a retriever is pickled."""
     return os.path.abspath(kb.folder.path)

@@ -1,13 +1,14 @@
 """A knowledge base of plain text as a retriever of LangChain (extra `langchain`).
 
-from opql_jax.integrations.langchain import OPQLRetriever
-retriever = OPQLRetriever(kb='films.kb', k=5)
-retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2)
+For example:
+
+    from opql_jax.integrations.langchain import OPQLRetriever
+    retriever = OPQLRetriever(kb='films.kb', k=5)
+    retriever.invoke('who starred in the films directed by Christopher Nolan?', k=2)
 """
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 from langchain_core.callbacks import (
@@ -19,13 +20,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
 from pydantic import BeforeValidator, PlainSerializer
 
-import opql_jax
-from opql_jax.integrations import folder_of
+from opql_jax.integrations import folder_of, opened
 from opql_jax.kb.text.retrieve import Retrieved
-
-
-def _opened(kb: Any) -> Any:
-    return opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
 
 
 class OPQLRetriever(BaseRetriever):
@@ -43,7 +39,7 @@ class OPQLRetriever(BaseRetriever):
         score_threshold: documents with a lower score are left out. Calls may give another.
     """
 
-    kb: Annotated[Any, BeforeValidator(_opened), PlainSerializer(folder_of)]
+    kb: Annotated[Any, BeforeValidator(opened), PlainSerializer(folder_of)]
     k: int = 5
     score_threshold: float = 0.0
 

@@ -1,8 +1,10 @@
 """A knowledge base of plain text as a retriever of LlamaIndex (extra `llama-index`).
 
-from opql_jax.integrations.llama_index import OPQLRetriever
-retriever = OPQLRetriever('films.kb', similarity_top_k=5)
-retriever.retrieve('who starred in the films directed by Christopher Nolan?')
+For example:
+
+    from opql_jax.integrations.llama_index import OPQLRetriever
+    retriever = OPQLRetriever('films.kb', similarity_top_k=5)
+    retriever.retrieve('who starred in the films directed by Christopher Nolan?')
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ import os
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-import opql_jax
-from opql_jax.integrations import folder_of
+from opql_jax.integrations import folder_of, opened
 from opql_jax.kb.text.retrieve import Retrieved
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -36,7 +37,7 @@ class OPQLRetriever(BaseRetriever):
     def __init__(self, kb: VirtualKB | str | os.PathLike, similarity_top_k: int = 5, **options):
         """Takes a knowledge base or its folder; `options` are LlamaIndex's."""
         super().__init__(**options)
-        self._kb = opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
+        self._kb = opened(kb)
         self.similarity_top_k = similarity_top_k
 
     def __reduce__(self):

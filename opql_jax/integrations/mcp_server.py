@@ -1,11 +1,7 @@
-"""A knowledge base of plain text as tools of a language model's client (extra `mcp`).
+"""A knowledge base of plain text as tools of the Model Context Protocol (extra `mcp`).
 
-They speak the Model Context Protocol.
-
-    opql mcp films.kb
-
-is the command that a client starts; it talks over standard input and output, and reads nothing but
-the knowledge base. It changes that only if it is asked to with `--writable`.
+A client starts `opql mcp films.kb`, and talks to it over standard input and output. The server
+reads nothing but the knowledge base, and changes it only with `--writable`.
 """
 
 import contextlib
@@ -14,7 +10,7 @@ import json
 import os
 import pathlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -60,7 +56,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
         that state them; `sure` says whether the first is probably right, and `note` what else to
         know.
         """
-        with _Told():
+        with _told():
             return _json(current.kb().find(question).to_record(_limited(top)))
 
     @server.tool(structured_output=False)
@@ -69,7 +65,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
 
         id, title, text, probability that each is needed, and why.
         """
-        with _Told():
+        with _told():
             return _json(current.kb().retrieve(question, _limited(k)).to_record())
 
     @server.tool(structured_output=False)
@@ -78,14 +74,14 @@ def make_server(current: Current, writable: bool) -> MCPServer:
 
         `inverse` turns it round.
         """
-        with _Told():
+        with _told():
             found = current.kb().entity(entity).follow(relation, inverse=inverse)
             return _json(found.to_record(_limited(top)))
 
     @server.tool(structured_output=False)
     def facts_of(entity: str, most: int = 10) -> str:
         """What was read about an entity: facts from it to others, with sentence and document."""
-        with _Told():
+        with _told():
             kb = current.kb()
             (found,) = kb.entity(entity).entities
             facts, count = paths.facts_about(kb.store, found, 0, _limited(most))
@@ -94,7 +90,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     @server.resource('opql://document/{name}', mime_type='text/plain')
     def document(name: str) -> str:
         """The text of a document, by its id (percent-encoded)."""
-        with _Told(ResourceError):
+        with _told(ResourceError):
             return current.kb().prepared.document_text(name)
 
     if writable:
@@ -109,7 +105,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
             # As it imports all that makes a knowledge base.
             from opql_jax.kb.text import change_text
 
-            with _Told():
+            with _told():
                 document = change_text.sent_document(title, text)
                 with changing:
                     change = change_text.add_text(current.folder, [document], processes=1)
@@ -176,15 +172,10 @@ def _limited(count: int) -> int:
     return min(count, _MOST)
 
 
-class _Told:
+@contextlib.contextmanager
+def _told(kind: type[Exception] = ToolError) -> Iterator[None]:
     """Tells a client what is wrong with its request, in an error of the kind given."""
-
-    def __init__(self, kind: type[Exception] = ToolError):
-        self._kind = kind
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if isinstance(error, InputError | OSError):
-            raise self._kind(error_message(error)) from None
+    try:
+        yield
+    except (InputError, OSError) as error:
+        raise kind(error_message(error)) from None

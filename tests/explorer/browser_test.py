@@ -1,6 +1,4 @@
-"""The explorer in a real Chromium: by keyboard and by mouse, narrow and dark, without scripts, and
-readable by assistive technology.
-"""
+"""The explorer in Chromium: keyboard, mouse, narrow and dark screens, no scripts, accessibility."""
 
 import contextlib
 import shutil
@@ -98,9 +96,7 @@ def browser():
 
 @pytest.fixture
 def window(browser):
-    """Opens a page with settings of the browser; whatever is done there, it complains of nothing
-    and asks nobody else.
-    """
+    """Opens a page with browser settings; it logs no error and loads nothing from elsewhere."""
     complaints, requests, opened = [], [], []
 
     def open_page(address, **settings):

@@ -7,7 +7,5 @@ from opql_jax.core import time_limit
 
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch):
-    """Answers are whole, on a busy machine too, where the first question takes longer than a server
-    waits.
-    """
+    """Gives answers all their time, as a first question can take longer than a server waits."""
     monkeypatch.setattr(time_limit, 'SERVED', 600.0)

@@ -1,10 +1,9 @@
-"""Requests that a browser sends for another page, of text that is none, or too many are refused;
-nobody is sent elsewhere.
-"""
+"""Requests from other sites, of bad text or too many are refused; no redirect leads elsewhere."""
 
 import asyncio
 import itertools
 import re
+import types
 import urllib.parse
 
 import pytest
@@ -131,6 +130,17 @@ def test_an_address_that_is_no_text_is_refused(client, query):
     refused = client.get(f'/?{query}')
     assert refused.status_code == 400 and 'no text in UTF-8' in refused.text
     assert client.get('/?q=%EF%BF%BD%F0%9F%98%80').text == 'said'
+
+
+def test_who_asks_too_often_waits(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(guard, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
+    guarded = guard.Guard(APP, rate=2.0)
+    one, other = (TestClient(guarded, 'http://localhost', client=(name, 1)) for name in 'ab')
+    ask = lambda client, times: [client.get('/').status_code for _ in range(times)]
+    assert ask(one, 3) == [200, 200, 429] and ask(other, 1) == [200]
+    now[0] += 0.5
+    assert ask(one, 2) == [200, 429]
 
 
 def test_so_many_are_answered_at_a_time_and_the_others_are_told():

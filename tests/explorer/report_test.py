@@ -1,6 +1,4 @@
-"""The page of a knowledge base: its figures are those of the tables, and nothing that the text says
-is markup in it.
-"""
+"""The report page: its figures are those of the tables, and text is never markup in it."""
 
 import collections
 import html.parser
@@ -51,17 +49,12 @@ def page(folder, tmp_path_factory):
 
 
 class Tables(html.parser.HTMLParser):
-    """The rows of a page's tables by their captions, the elements that it has, and their
-    attributes.
-    """
+    """The rows of a page's tables by caption, its elements, and their attributes."""
 
     def __init__(self, page):
         super().__init__()
-        self.rows = collections.defaultdict(list)
-        self.elements = set()
-        self.attributes = set()
-        self._caption = None
-        self._inside = None
+        self.rows, self.elements, self.attributes = collections.defaultdict(list), set(), set()
+        self._caption = self._inside = None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):

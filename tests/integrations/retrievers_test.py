@@ -1,6 +1,4 @@
-"""Knowledge bases of plain text in LangChain, LlamaIndex and MCP clients: the real libraries, and
-the real command.
-"""
+"""Knowledge bases in LangChain, LlamaIndex and MCP: the real libraries and the real command."""
 
 import asyncio
 import importlib.metadata
@@ -18,10 +16,7 @@ import opql_jax
 from opql_jax import cli
 from opql_jax.kb.answer_record import SCHEMA
 from opql_jax.kb.current import Current
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
-
-import films
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed . starring'
@@ -30,15 +25,21 @@ OUT_OF_REACH = 'How many films did Ingrid Solberg direct?'
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    index_text([films.write(root / 'films.jsonl')], root / 'kb', processes=1)
-    return root / 'kb'
+def folder(films_kb):
+    return films_kb
 
 
 @pytest.fixture(scope='module')
 def kb(folder):
     return opql_jax.open(folder)
+
+
+@pytest.fixture
+def make_server():
+    pytest.importorskip('mcp', reason='mcp is not installed')
+    from opql_jax.integrations.mcp_server import make_server
+
+    return make_server
 
 
 def sent(retriever):
@@ -106,17 +107,13 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
 
 @pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
-def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys):
-    """That of Python, of the command, of HTTP and of MCP, which is what the schema says and cites
-    the text.
-    """
+def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, capsys, make_server):
+    """Of Python, command, HTTP and MCP; it fits the schema and cites the text."""
     jsonschema = pytest.importorskip('jsonschema', reason='jsonschema is not installed')
     testclient = pytest.importorskip('starlette.testclient', reason='app is not installed')
-    pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
 
     from opql_jax.explorer import app
-    from opql_jax.integrations.mcp_server import make_server
 
     record = (kb.query(asked) if asked == QUERY else kb.ask(asked)).to_record(2)
     jsonschema.validate(record, SCHEMA)
@@ -159,9 +156,7 @@ def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):
 
 
 def talk(options, calls):
-    """What a client of `opql mcp` is told: the names of its tools, and of each call whether it
-    failed and the texts that came.
-    """
+    """What `opql mcp` tells a client: tools, and of each call whether it failed, and texts."""
     pytest.importorskip('mcp', reason='mcp is not installed')
     import anyio
     from mcp import ClientSession, StdioServerParameters
@@ -186,43 +181,13 @@ def talk(options, calls):
     return tools, told
 
 
-def test_an_mcp_client_adds_a_text_only_if_it_may(folder, tmp_path):
+def test_an_mcp_client_that_may_adds_a_text(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / 'films.kb')
     text, facts = tide(1), ('facts_of', {'entity': 'Winter Tide 1'})
     tools, told = talk([copy, '--writable'], [facts, ('add_text', text), facts, ('add_text', text)])
     assert tools[-1] == 'add_text' and [failed for failed, _ in told] == [True, False, False, True]
     assert 'Ingrid Solberg' in [fact['target'] for fact in json.loads(told[2][1][0])['facts']]
     assert 'is there already' in told[3][1][0]
-    tools, ((failed, _),) = talk([copy], [('add_text', text)])
-    assert 'add_text' not in tools and failed
-
-
-@pytest.fixture
-def adds(folder, tmp_path):
-    """A writable copy of the knowledge base, and what adds texts `{title, text}` to it, all at
-    once, as clients of its server may do.
-    """
-    pytest.importorskip('mcp', reason='mcp is not installed')
-    import anyio
-
-    from opql_jax.integrations.mcp_server import make_server
-
-    copy = shutil.copytree(folder, tmp_path / 'films.kb')
-    server = make_server(Current(copy), writable=True)
-
-    def add(*texts):
-        async def call():
-            async with anyio.create_task_group() as group:
-                for text in texts:
-                    group.start_soon(server.call_tool, 'add_text', text)
-
-        anyio.run(call)
-
-    return copy, add
-
-
-def titles(folder):
-    return set(opql_jax.open(folder).prepared.passages['title'].to_pylist())
 
 
 def tide(number):
@@ -231,10 +196,20 @@ def tide(number):
     return {'title': title, 'text': f'{title} is a film. It was directed by Ingrid Solberg.'}
 
 
-def test_texts_that_an_mcp_client_adds_at_once_are_all_added(adds):
-    folder, add = adds
-    add(*map(tide, range(3)))
-    assert {f'Winter Tide {number}' for number in range(3)} <= titles(folder)
+def test_texts_that_an_mcp_client_adds_at_once_are_all_added(folder, tmp_path, make_server):
+    import anyio
+
+    copy = shutil.copytree(folder, tmp_path / 'films.kb')
+    server = make_server(Current(copy), writable=True)
+
+    async def add():
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(server.call_tool, 'add_text', tide(number))
+
+    anyio.run(add)
+    titles = opql_jax.open(copy).prepared.passages['title'].to_pylist()
+    assert {f'Winter Tide {number}' for number in range(3)} <= set(titles)
 
 
 def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
@@ -244,6 +219,7 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
         'found': ('follow', {'entity': 'Ingrid Solberg', 'relation': 'directed', 'top': 3}),
         'facts_of': ('facts_of', {'entity': 'Ingrid Solberg'}),
         'follow': ('follow', {'entity': 'Ingrid Solberk', 'relation': 'directed'}),
+        'added': ('add_text', tide(1)),  # which it may not
     }
     tools, answers = talk([folder], calls.values())
     told = dict(zip(calls, answers))
@@ -257,14 +233,12 @@ def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     assert len(facts['facts']) == min(facts['facts_in_all'], 10)
     bad, (message,) = told['follow']
     assert bad and 'Ingrid Solberg' in message  # the nearest name
+    assert told['added'][0]
 
 
-def test_an_mcp_client_reads_documents(folder, kb):
-    pytest.importorskip('mcp', reason='mcp is not installed')
+def test_an_mcp_client_reads_documents(folder, kb, make_server):
     import anyio
     from mcp.server.mcpserver.exceptions import ResourceError
-
-    from opql_jax.integrations.mcp_server import make_server
 
     server = make_server(Current(folder), writable=False)
     (content,) = anyio.run(server.read_resource, 'opql://document/harbour')

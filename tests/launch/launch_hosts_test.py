@@ -1,6 +1,4 @@
-"""The scripts that start binaries on GPU machines and under Slurm, with stand-ins for what is not
-here.
-"""
+"""The scripts for GPU machines and Slurm, with stand-ins for the hardware and the scheduler."""
 
 import os
 import pathlib

@@ -23,7 +23,7 @@ TPU = {
     'TPU_TYPE': 'v5litepod-16',
     'RUNTIME_VERSION': 'v2-alpha-tpuv5-lite',
     'POLL': '1',
-    'GRACE': '5',
+    'GRACE': '25',  # fifths of a second, see `Host`
 }
 PLACE = ['--project=a-project', '--zone=us-west4-a']
 VM = ['gcloud', 'compute', 'tpus', 'tpu-vm']

@@ -1,6 +1,4 @@
-"""requirements-lock.txt: it pins and hashes all that setup.py asks for, pip refuses any other file,
-and it can be audited.
-"""
+"""requirements-lock.txt pins and hashes all that setup.py asks for, and can be audited."""
 
 import os
 import re
@@ -20,9 +18,7 @@ LISTS = runpy.run_path(str(ROOT / 'setup.py'), run_name='setup')
 
 
 def locked(text):
-    """{name: (pinned requirements, hashes)} of a lock; whatever is neither a pin, a hash nor a
-    comment fails.
-    """
+    """{name: (pinned requirements, hashes)} of a lock; fails on any other line but comments."""
     pins: dict[str, tuple[list, list]] = {}
     name = ''
     for line in text.splitlines():
@@ -84,9 +80,7 @@ def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path
 
 
 def audit(lock, *arguments):
-    """What pip-audit finds in a lock: (whether it is clean, its report); skips the test where its
-    service cannot be reached.
-    """
+    """(whether a lock is clean, pip-audit's report); skips the test without its service."""
     flags = (
         '--require-hashes --disable-pip --progress-spinner=off --timeout=20 '
         '--vulnerability-service=osv'

@@ -1,6 +1,4 @@
-"""Small runs of everything that writes a folder, for `system_calls`: what they start from, and what
-must be found afterwards.
-"""
+"""Small runs of all that writes a folder, for `system_calls`, and what must be found afterwards."""
 
 import contextlib
 import hashlib
@@ -104,9 +102,7 @@ index_text, change_text = (
 
 
 def _answering_state(folder):
-    """The digests of the files that answer, but for the encoder's folder,
-    in which a lock may be.
-    """
+    """Digests of the files that answer, but for the encoder's folder, which may hold a lock."""
     parts = KBFolder(folder).read()
     return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 

@@ -58,9 +58,7 @@ class Outcome(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Outcomes, and what an undisturbed run has: its calls as (kind, name), the state before and
-    after it, and its content.
-    """
+    """Outcomes, and an undisturbed run's calls (kind, name), states and content."""
 
     calls: list
     old: object
@@ -77,18 +75,7 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
             'system calls are interposed with a library for Linux, which needs a C compiler'
         )
     library, source = folder / 'system_calls.so', pathlib.Path(__file__).with_suffix('.c')
-    command = [
-        compiler,
-        '-shared',
-        '-fPIC',
-        '-O1',
-        '-Wall',
-        '-Werror',
-        '-o',
-        library,
-        source,
-        '-ldl',
-    ]
+    command = [compiler, *'-shared -fPIC -O1 -Wall -Werror -o'.split(), library, source, '-ldl']
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return library
@@ -127,60 +114,68 @@ def tried(
 
 def _main(module, root, requests):
     root, module = pathlib.Path(root), importlib.import_module(module)
-    found = []
-    for number, (name, how, most) in enumerate(json.loads(requests)):
-        (root / str(number)).mkdir()
-        found.append(_try(root / str(number), getattr(module, name), how, most))
+    works, found = {}, []
+    for name, how, most in json.loads(requests):
+        if name not in works:
+            (root / name).mkdir()
+            works[name] = _Work(root / name, getattr(module, name))
+        found.append(works[name].tried(how, most))
     (root / 'found.json').write_text(json.dumps(found))
 
 
-def _try(root, work, how, most):
-    before, log = root / 'before', root / 'calls'
-    _forked(lambda: work.before(before))
-    _warm(
-        lambda folder: (work.run(folder), work.state(folder), work.content(folder)),
-        before,
-        root / 'warm',
-    )
+class _Work:
+    """A work, and what an undisturbed run of it has, as in `Tried`."""
 
-    def run(folder, mode, point, number):
-        if before.exists():
-            shutil.copytree(before, folder)
+    def __init__(self, root, work):
+        self._root, self._work, self._before = root, work, root / 'before'
+        _forked(lambda: work.before(self._before))
+        _warm(
+            lambda folder: (work.run(folder), work.state(folder), work.content(folder)),
+            self._before,
+            root / 'warm',
+        )
+        status, said, self._calls = self._run(root / 'whole', _COUNT, 0, 0)
+        assert status == 0, said
+        self._old = self._look(work.state, self._before)
+        self._new = self._look(work.state, root / 'whole')
+        self._content = self._look(work.content, root / 'whole')
+
+    def tried(self, how, most):
+        """A `Tried` as a list."""
+        outcomes = []
+        for point in _chosen(self._calls, how, most):
+            folder = self._root / str(point)
+            status, said, seen = self._run(folder, HOW[how][0], point, HOW[how][1])
+            # TensorStore writes now in more pieces, now in fewer; then nothing happened.
+            if len(seen) >= point:
+                state = self._look(self._work.state, folder)
+                again, complaint = _forked(lambda folder=folder: self._work.run(folder))
+                ended = again == 0
+                found = self._look(self._work.content, folder) if ended else f'{again} {complaint}'
+                said = said.replace(str(folder), 'FOLDER')
+                outcomes.append((point, *seen[point - 1], status, said, state, found))
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._calls, self._old, self._new, self._content, outcomes
+
+    def _run(self, folder, mode, point, number):
+        """Exit code, what it said, and the calls of a run with a fault at a call."""
+        log = self._root / 'calls'
+        if self._before.exists():
+            shutil.copytree(self._before, folder)
         log.unlink(missing_ok=True)
 
         def armed():
-            ctypes.CDLL(None).arm(
-                os.fsencode(folder), os.fsencode(log), mode, ctypes.c_long(point), number
-            )
-            work.run(folder)
+            place = os.fsencode(folder), os.fsencode(log)
+            ctypes.CDLL(None).arm(*place, mode, ctypes.c_long(point), number)
+            self._work.run(folder)
 
         status, said = _forked(armed)
         lines = log.read_text().splitlines() if log.exists() else []
         return status, said, [_normal(line, folder) for line in lines]
 
-    def look(function, folder):
+    def _look(self, function, folder):
         status, found = _forked(lambda: function(folder), result=True)
         return found if status == 0 else f'{status} {found}'
-
-    status, said, calls = run(root / 'whole', _COUNT, 0, 0)
-    assert status == 0, said
-    old = look(work.state, before)
-    new = look(work.state, root / 'whole')
-    content = look(work.content, root / 'whole')
-    outcomes = []
-    for point in _chosen(calls, how, most):
-        folder = root / str(point)
-        status, said, seen = run(folder, HOW[how][0], point, HOW[how][1])
-        # TensorStore writes now in more pieces, now in fewer; then nothing happened.
-        if len(seen) >= point:
-            state = look(work.state, folder)
-            again, complaint = _forked(lambda: work.run(folder))
-            found = look(work.content, folder) if again == 0 else f'{again} {complaint}'
-            outcomes.append(
-                (point, *seen[point - 1], status, said.replace(str(folder), 'FOLDER'), state, found)
-            )
-        shutil.rmtree(folder, ignore_errors=True)
-    return calls, old, new, content, outcomes
 
 
 def _warm(function, before, folder):
@@ -217,9 +212,7 @@ def _normal(line, folder):
 
 
 def _forked(function, result=False):
-    """(status, what it said) of a function in a fork of this process, as the binaries report
-    errors; or its result.
-    """
+    """(status, complaint) of a function in a fork, as binaries report errors; or its result."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -232,9 +225,8 @@ def _forked(function, result=False):
             from opql_jax.core.errors import InputError, error_message
 
             is_told = isinstance(error, (InputError, OSError))
-            status, said = (
-                (1, f'error: {error_message(error)}') if is_told else (2, traceback.format_exc())
-            )
+            said = f'error: {error_message(error)}' if is_told else traceback.format_exc()
+            status = 1 if is_told else 2
         with os.fdopen(write, 'w') as pipe:
             pipe.write(said)
         os._exit(status)
