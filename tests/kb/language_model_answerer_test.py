@@ -41,19 +41,19 @@ TEXT = dict(text='prepared')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A language model pretrained and finetuned for a few steps over a memory, and one without a
-    memory.
+    """A language model finetuned for a few steps over a memory, and untrained ones with a memory
+    and without.
     """
     root = tmp_path_factory.mktemp('world')
     folder = tiny_training.write_prepared(root / 'prepared')
     prepared = Prepared(folder)
-    start = tiny_training.run(folder, root / 'entities', encoder=encoder, num_steps=2)
-    assert start
+    untrained = functools.partial(tiny_training.write_untrained, folder, encoder=encoder)
+    untrained(root / 'entities', objectives.Entities(rows=16))
     memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
     question_records.write_from_splits(prepared, root / 'asked.jsonl')
+    untrained(root / 'cloze', objectives.Cloze(memory_dir=str(memory), **OPTIONS))
+    untrained(root / 'eae', objectives.Cloze(**OPTIONS))
     run = functools.partial(tiny_training.run, folder, encoder=encoder)
-    cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
-    run(root / 'cloze', cloze, init_from=str(root / 'entities'))
     asking = objectives.AnswerQuestions(
         memory_dir=str(memory),
         questions=str(root / 'asked.jsonl'),
@@ -62,10 +62,9 @@ def world(tmp_path_factory):
         filter=True,
         **OPTIONS,
     )
-    told = run(root / 'lm', asking, init_from=str(root / 'cloze'))
-    run(root / 'eae', objectives.Cloze(**OPTIONS), init_from=str(root / 'entities'))
+    run(root / 'lm', asking, init_from=str(root / 'cloze'))
     return types.SimpleNamespace(
-        root=root, folder=folder, prepared=prepared, memory=memory, run=run, told=told
+        root=root, folder=folder, prepared=prepared, memory=memory, run=run
     )
 
 
@@ -145,10 +144,9 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
 
-    task = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS).build(
-        world.prepared, encoder, make_mesh(1)
-    )
-    loss = lambda params: task.loss(params, task.source[0], task.memory, None)[0]
+    stage = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS)
+    task = stage.build(world.prepared, encoder, make_mesh(1))
+    loss = jax.jit(lambda params: task.loss(params, task.source[0], task.memory, None)[0])
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
 
     table = normalize_entity_table(longer)['entity_table']
@@ -274,17 +272,6 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     world.run(tmp_path / 'lm', stage, init_from=str(tmp_path / 'names'), num_steps=1)
 
 
-def first_loss(world, stage):
-    """The metrics of the first batch without dropout, and the task."""
-    encoder, params, _, _ = model_config.load(world.root / 'entities')
-    task = stage.build(world.prepared, encoder, make_mesh(1))
-    params = task.init(params)
-    memory = task.refresh(task.memory, params) if task.refresh else task.memory
-    return jax.device_get(
-        jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)
-    ), task
-
-
 def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
     asking = objectives.AnswerQuestions(
         memory_dir=str(world.memory),
@@ -293,7 +280,11 @@ def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(
         mixing='embeddings',
         **OPTIONS,
     )
-    told, task = first_loss(world, asking)
+    encoder, params, _, _ = model_config.load(world.root / 'entities')
+    task = asking.build(world.prepared, encoder, make_mesh(1))
+    params = task.init(params)
+    memory = task.refresh(task.memory, params) if task.refresh else task.memory
+    told = jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)
     assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
     trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
     assert trained == ['lm/w_v', 'lm/r_null']

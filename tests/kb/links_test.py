@@ -140,7 +140,7 @@ MADE = [link, pipe, socket]
 # CI tries one file in so many, and `-m slow` every file; pipes and sockets meet the same checks as
 # links do.
 EVERY = [pytest.param(8, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)]
-SELDOM = 5
+SELDOM = 3
 
 
 @pytest.mark.parametrize('every', EVERY)
@@ -149,7 +149,7 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
     versions, tmp_path, make, every
 ):
     """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
-    names, told = everything(versions)[:: every if make is link else max(every, SELDOM)], 0
+    names, told = everything(versions)[:: every if make is link else every * SELDOM], 0
     for number, name in enumerate(names):
         kb = pathlib.Path(shutil.copytree(versions, tmp_path / str(number) / 'films.kb'))
         outside = tmp_path / str(number) / 'outside'
@@ -181,7 +181,7 @@ def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     # Each command and each thing in the way begins elsewhere, so that CI's samples are of different
     # files.
     start = (3 * list(COMMANDS).index(command) + MADE.index(make)) % every
-    names = needed[start :: every if make is link else max(every, SELDOM)]
+    names = needed[start :: every if make is link else every * SELDOM]
     if make is link:
         names += others[:: 16 * every]
     for number, name in enumerate(names):

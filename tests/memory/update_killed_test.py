@@ -181,7 +181,7 @@ def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         readers = [pool.submit(read) for _ in range(2)]
         try:
-            for seed in range(1, 9):
+            for seed in range(1, 5):
                 add(tmp_path, make_table(12, seed=seed), seed).close()
                 note()
                 delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
@@ -192,7 +192,7 @@ def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
             stop.set()
         for reader in readers:
             reader.result()
-    assert len(seen) > 5
+    assert len(seen) > 3
     for state, readings in seen.items():
         assert all(reading == states[state] for reading in readings)
 

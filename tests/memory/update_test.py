@@ -107,9 +107,13 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=60)
-@given(st.lists(OPERATIONS, max_size=9), st.integers(1, 8))
-def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(operations, shard_rows):
+@pytest.mark.parametrize('count', [20, pytest.param(300, marks=pytest.mark.slow)])
+def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(count):
+    drawn = given(st.lists(OPERATIONS, max_size=9), st.integers(1, 8))
+    settings(max_examples=count)(drawn(check_updates))()
+
+
+def check_updates(operations, shard_rows):
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder, 'memory')
         table = table_of([3, 0, 0, 5, 2, 3, 3], [1, 2, 2, 0, 5, 1, 4], [0, 1, 2, 2, 3, 3, 9])

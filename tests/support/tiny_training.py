@@ -98,7 +98,7 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 
 
 def write_untrained(
-    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None
+    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
 ) -> pathlib.Path:
     """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
     random parameters, without training.
