@@ -19,7 +19,6 @@ from opql_jax.memory.ann import open_index
 from opql_jax.memory.ann_build import build_index
 
 import ann_memories
-import tiny_training
 from ann_memories import with_scann
 
 # The longest that a folder of some kilobytes may take.
@@ -127,9 +126,9 @@ def test_a_damaged_folder_is_told(tmp_path, make, tries):
 @pytest.mark.parametrize(
     'tries', [pytest.param(6, id='some'), pytest.param(150, id='many', marks=pytest.mark.slow)]
 )
-def test_a_damaged_knowledge_base_is_told(tmp_path, tries):
+def test_a_damaged_knowledge_base_is_told(world, tmp_path, tries):
     """Its text, its memory and its own manifest; a question is answered as it was."""
-    folder = tiny_training.write_world(tmp_path / 'kb')
+    folder = shutil.copytree(world, tmp_path / 'kb')
     parts = [folder / 'text', folder / 'memory', folder / 'manifest.json']
 
     def answers():

@@ -2,7 +2,6 @@
 
 import shutil
 
-import pytest
 from damage import flip
 
 from opql_jax.data.kb_folder import KBFolder
