@@ -7,6 +7,7 @@ import pathlib
 import shutil
 
 import pytest
+from damage import flip
 
 import opql_jax
 from opql_jax import cli
@@ -169,9 +170,7 @@ def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
         'memory/segment-00000/halves-00000.npy',
     ):
         shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
-        damaged = bytearray((tmp_path / 'damaged' / part).read_bytes())
-        damaged[-9] ^= 1
-        (tmp_path / 'damaged' / part).write_bytes(damaged)
+        flip(tmp_path / 'damaged' / part, -9)
         with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
             damaged = opql_jax.open(tmp_path / 'damaged')
             damaged.ask(ENGINE.asked[1].question)
