@@ -180,9 +180,8 @@ def clustered(rows, topics, clusters, dim=16, queries=16):
     topic = np.sort(rng.integers(0, topics, rows)).astype(np.int32)
     group = topic if clusters is None else rng.integers(0, clusters, rows)
     relations = rng.normal(size=(group.max() + 1, dim))[group] + 0.5 * rng.normal(size=(rows, dim))
-    query_e, query_r, table = (
-        rng.normal(size=(n, dim)).astype(np.float32) for n in (queries, queries, topics)
-    )
+    sizes = [(n, dim) for n in (queries, queries, topics)]
+    query_e, query_r, table = (rng.normal(size=size).astype(np.float32) for size in sizes)
     return search_cases.Case(query_e, query_r, topic, topic, relations.astype(np.float32), table)
 
 
@@ -300,17 +299,15 @@ def test_bfloat16_relations_score_as_their_float32_values():
 @pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])
 def test_what_is_not_finite_is_never_found(rows, mode, bad):
     case = search_cases.recall_case(rows)
-    put = lambda place, array: np.where(
-        np.arange(len(array))[:, None] == place, np.float32(bad), array
-    )
+    at = lambda place, array: np.arange(len(array))[:, None] == place
+    put = lambda place, array: np.where(at(place, array), np.float32(bad), array)
     scores, ids = run(case._replace(relations=put(50, case.relations)), 6, mode)
     assert (ids >= 0).all() and (ids != 50).all() and np.isfinite(scores).all()
     if mode == 'exact':
         _, expected, _ = search_cases.reference(case, 7)
         np.testing.assert_array_equal(ids, [row[row != 50][:6] for row in expected])
     scores, ids = run(case._replace(query_r=put(3, case.query_r)), 6, mode)
-    assert (scores[3] == -np.inf).all()
-    assert (ids[3] == -1).all()
+    assert (scores[3] == -np.inf).all() and (ids[3] == -1).all()
     assert np.isfinite(np.delete(scores, 3, axis=0)).all()
 
 
