@@ -87,16 +87,6 @@ def test_operators_take_the_smaller_the_larger_and_the_difference(kb, directed):
     assert weights_of(a - b) == positive({name: left[name] - right[name] for name in names})
 
 
-def test_laws_of_sets_hold(kb, directed):
-    a, b, c = directed, kb.entity('Anna Weiss').follow('starred in'), kb.entity('Night Ferry')
-    same = lambda left, right: list(left) == list(right)
-    assert same(a & a, a) and same(a | a, a) and not a - a
-    assert same(a & b, b & a) and same(a | b, b | a)
-    assert same((a & b) & c, a & (b & c)) and same((a | b) | c, a | (b | c))
-    assert same(a & (b | c), (a & b) | (a & c)) and same(a | (b & c), (a | b) & (a | c))
-    assert same(a - b, a - (a & b)) and 'Night Ferry' not in (a - c).names
-
-
 def test_nothing_leads_on_from_nothing(kb, directed):
     empty = directed.where(kind='language')
     assert list(empty.follow('starring')) == [] and not empty

@@ -84,10 +84,8 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
     passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
     found = fewshot.relation_embeddings(encoder, params, passages, special, masked)
     topics = [passage.entities.tolist().index(0) for passage in passages]
-    marked = [
-        one_marked.mark_pair(passage, i, 1 - i, special, 0, masked)
-        for passage, i in zip(passages, topics)
-    ]
+    pairs = zip(passages, topics)
+    marked = [one_marked.mark_pair(one, i, 1 - i, special, 0, masked) for one, i in pairs]
     tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
     r1, r2 = (np.array([getattr(m, name) for m in marked], np.int32) for name in ('r1', 'r2'))
     expected = jax.jit(encoder.apply)({'params': params}, tokens, r1, r2)

@@ -146,8 +146,7 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
         for i, entity in enumerate(passage.entities.tolist()):
             places[entity].append((passage, i))
     embed = jax.jit(functools.partial(encoder.apply, method=encoder.mentions))
-    of_encoder = {'params': params['encoder']}
-    means = {}
+    of_encoder, means = {'params': params['encoder']}, {}
     for entity, mentions in sorted(places.items()):
         vectors = []
         # Evenly spread ones of many.

@@ -8,6 +8,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
+from opql_jax.memory.format import SPANS
 
 from tiny_memories import ENTITIES, HASHES, digest_of_tree, make, make_table, relations_of
 
@@ -19,9 +20,8 @@ def all_relations(memory):
 def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_path):
     table = make_table()
     memory = make(tmp_path, table)
-    rows = np.lexsort(
-        (table.target_start, table.topic_start, table.passage, table.target, table.topic)
-    )
+    keys = 'target_start', 'topic_start', 'passage', 'target', 'topic'
+    rows = np.lexsort([getattr(table, key) for key in keys])
     np.testing.assert_array_equal(memory.topic, table.topic[rows])
     np.testing.assert_array_equal(memory.target, table.target[rows])
     np.testing.assert_array_equal(all_relations(memory), relations_of(rows))
@@ -37,14 +37,9 @@ def test_provenance_of_an_entry_is_the_row_it_was_encoded_from(tmp_path):
     for entry, found in zip(ids, memory.provenance(ids), strict=True):
         of_rows = relations_of(range(len(table)))
         (row,) = np.flatnonzero((of_rows == all_relations(memory)[entry]).all(1))
-        assert found == {
-            'entry': entry,
-            'passage': table.passage[row],
-            'topic': (table.topic_start[row], table.topic_end[row]),
-            'target': (table.target_start[row], table.target_end[row]),
-            'topic_sentence': (table.topic_sentence_start[row], table.topic_sentence_end[row]),
-            'target_sentence': (table.target_sentence_start[row], table.target_sentence_end[row]),
-        }
+        place = lambda name, row=row: getattr(table, name)[row]
+        spans = {span: (place(f'{span}_start'), place(f'{span}_end')) for span in SPANS}
+        assert found == {'entry': entry, 'passage': table.passage[row], **spans}
 
 
 def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path):
@@ -59,9 +54,8 @@ def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path)
         candidates = np.flatnonzero((table.topic == topic) & (table.target == target))
         assert len(set(rows)) == len(rows) == min(AVERAGED_MENTIONS, len(candidates))
         assert set(rows) <= set(candidates)
-        np.testing.assert_allclose(
-            all_relations(memory)[entry], relations_of(rows).mean(0), rtol=1e-6, atol=1e-7
-        )
+        mean = relations_of(rows).mean(0)
+        np.testing.assert_allclose(all_relations(memory)[entry], mean, rtol=1e-6, atol=1e-7)
 
 
 def interrupted(directory, after_shards=2, **options):

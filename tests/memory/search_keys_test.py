@@ -39,13 +39,10 @@ def test_nothing_has_a_dimension_of_queries_and_one_of_entities(on_tpu, mode):
     query, topics = shape((queries, dim), np.float32), shape((queries, k), np.int32)
     one = shape((queries,), np.int32)
     arguments = memory, shape((entities, dim), np.float32), Queries(query, query)
-    lowered = jax.jit(search.retrieve, static_argnames='k').lower(
-        *arguments, k=k, filter=SearchFilter(topics, topics, one)
-    )
-    shapes = {
-        tuple(map(int, re.findall(r'\d+', dims)))
-        for dims in re.findall(r'tensor<((?:\d+x)+)', lowered.as_text())
-    }
+    retrieve = jax.jit(search.retrieve, static_argnames='k')
+    lowered = retrieve.lower(*arguments, k=k, filter=SearchFilter(topics, topics, one))
+    written = re.findall(r'tensor<((?:\d+x)+)', lowered.as_text())
+    shapes = {tuple(map(int, re.findall(r'\d+', dims))) for dims in written}
     assert (entities, dim) in shapes and (queries, k) in shapes
     assert not [found for found in shapes if queries in found and entities in found]
 

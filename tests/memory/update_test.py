@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import BuildOptions, build
-from opql_jax.memory.follow import Queries, TopicSet, follow, top_k
+from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import SPANS, Memory
 from opql_jax.memory.update import compact, delete, inject
 
@@ -160,26 +160,6 @@ def check_updates(operations, shard_rows):
 
 
 # What an update means.
-
-
-def test_an_injected_entry_is_found_at_once_and_a_deleted_one_is_not(tmp_path):
-    make(tmp_path)
-    add(tmp_path, make_table(30, seed=1))
-    delete(tmp_path, entries=range(0, 70, 3))
-    for memory in (Memory.open(tmp_path), compact(tmp_path)):
-        topics = [2, 3, 7]
-        relations = memory.relations().astype(np.float64)
-        table = np.random.default_rng(0).normal(size=(MOST, 2)).astype(np.float32)
-        query_e, query_r = np.ones((1, 2), np.float32), np.array([[1.0, -2.0, 0.5]], np.float32)
-        asked, start = Queries(query_e, query_r), TopicSet(jnp.array([topics]), jnp.zeros((1, 3)))
-        _, rows = top_k(memory.arrays(), table, asked, start, 50, 8)
-        mine = np.flatnonzero(np.isin(memory.topic, topics))
-        score = lambda row: table[memory.topic[row]].sum() + relations[row] @ query_r[0]
-        best = sorted(mine, key=score, reverse=True)
-        found = memory.ids[np.asarray(rows[0])[: len(mine)]]
-        assert found.tolist() == memory.ids[best].tolist()
-        assert (np.asarray(rows[0])[len(mine) :] == -1).all()
-        assert (found % 3 > 0).all() and (found >= 40).any() and (found < 40).any()
 
 
 def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
