@@ -84,6 +84,10 @@ def check(memory, model):
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
     new = range(ENTITIES, model.count)
     np.testing.assert_array_equal(memory.entity_rows, embed(new) if new else np.zeros((0, 0)))
+    if len(memory):  # as devices get it
+        columns = memory.topic, memory.target, memory.relations(), memory.offsets
+        for found, expected in zip(memory.arrays(), columns, strict=True):
+            np.testing.assert_array_equal(found, expected)
     for entry in set(range(-1, model.next + 1)) - set(model.entries):
         with pytest.raises(IndexError, match=f'entry {entry} is not in'):
             memory.provenance([entry])
