@@ -41,19 +41,20 @@ TEXT = dict(text='prepared')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A language model finetuned for a few steps over a memory, and untrained ones with a memory
-    and without.
+    """A language model pretrained and finetuned for a few steps over a memory, and an untrained one
+    without a memory.
     """
     root = tmp_path_factory.mktemp('world')
     folder = tiny_training.write_prepared(root / 'prepared')
     prepared = Prepared(folder)
-    untrained = functools.partial(tiny_training.write_untrained, folder, encoder=encoder)
-    untrained(root / 'entities', objectives.Entities(rows=16))
+    run = functools.partial(tiny_training.run, folder, encoder=encoder)
+    run(root / 'entities', num_steps=2)
     memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
     question_records.write_from_splits(prepared, root / 'asked.jsonl')
-    untrained(root / 'cloze', objectives.Cloze(memory_dir=str(memory), **OPTIONS))
-    untrained(root / 'eae', objectives.Cloze(**OPTIONS))
-    run = functools.partial(tiny_training.run, folder, encoder=encoder)
+    cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
+    run(root / 'cloze', cloze, init_from=str(root / 'entities'))
+    eae = objectives.Cloze(**OPTIONS)
+    tiny_training.write_untrained(folder, root / 'eae', eae, encoder=encoder)
     asking = objectives.AnswerQuestions(
         memory_dir=str(memory),
         questions=str(root / 'asked.jsonl'),

@@ -113,7 +113,7 @@ def test_answers_are_those_of_relation_following_written_out(world, kb, exclude_
 def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch):
     prepared = kb.prepared
     questions = [q for part in ('dev', 'train') for q in prepared.questions(f'2-hop/{part}')][:70]
-    texts, topics = zip(*((question.text, question.topic) for question in questions))
+    texts, topics = ([getattr(q, name) for q in questions] for name in ('text', 'topic'))
     marked = markup.mark_questions(prepared.tokenizer, texts, topics, prepared.special)
     lengths = [len(one.tokens) for one in marked]
     assert min(lengths) <= 16 < max(lengths)  # padded to 16 alone, to 32 with others
