@@ -75,13 +75,9 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
 def test_marks_of_markdown_neither_begin_nor_end_what_is_read(read, shown):
     text = '## Parts\nThe frame is of **Oak** and the program in C#.'
     row = {'text': text, 'title': '', 'title_entity': -1, 'sentence_starts': [0, 9], 'mentions': []}
-    index = SimpleNamespace(
-        titles=[''],
-        texts=[text],
-        entities_of_sentence=scipy.sparse.csr_array((2, 1)),
-        first_sentence=[0, 2],
-        title_entity=np.array([-1]),
-    )
+    numbers = dict(first_sentence=[0, 2], title_entity=np.array([-1]))
+    none = scipy.sparse.csr_array((2, 1))
+    index = SimpleNamespace(titles=[''], texts=[text], entities_of_sentence=none, **numbers)
     ranked = SimpleNamespace(passage=0, reason=SimpleNamespace(previous=None))
     start = text.index(read)
     reading = Reading([Span(0, start, start + len(read), 1.0)], 0.0, 0.0, 0.0, np.ones(1))

@@ -55,30 +55,17 @@ def world(tmp_path_factory):
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
     eae = objectives.Cloze(**OPTIONS)
     tiny_training.write_untrained(folder, root / 'eae', eae, encoder=encoder)
-    asking = objectives.AnswerQuestions(
-        memory_dir=str(memory),
-        questions=str(root / 'asked.jsonl'),
-        text_rows=8,
-        name_rows=8,
-        filter=True,
-        **OPTIONS,
-    )
+    files = dict(memory_dir=str(memory), questions=str(root / 'asked.jsonl'))
+    few = dict(text_rows=8, name_rows=8)
+    asking = objectives.AnswerQuestions(filter=True, **files, **few, **OPTIONS)
     run(root / 'lm', asking, init_from=str(root / 'cloze'))
-    return types.SimpleNamespace(
-        root=root, folder=folder, prepared=prepared, memory=memory, run=run
-    )
+    parts = dict(root=root, folder=folder, prepared=prepared, memory=memory)
+    return types.SimpleNamespace(**parts, run=run)
 
 
-def evaluate(world, model, memory, output, **options):
-    return evaluate_sets(
-        kb=str(world.root),
-        **TEXT,
-        model=model,
-        memory=memory,
-        questions=(str(world.root / 'asked.jsonl'),),
-        output_dir=str(output),
-        **options,
-    )['asked']
+def evaluate(world, model, memory, output):
+    asked = dict(questions=(str(world.root / 'asked.jsonl'),), output_dir=str(output))
+    return evaluate_sets(kb=str(world.root), **TEXT, model=model, memory=memory, **asked)['asked']
 
 
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
@@ -261,13 +248,9 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
 
 
 def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
-    asking = objectives.AnswerQuestions(
-        memory_dir=str(world.memory),
-        questions=str(world.root / 'asked.jsonl'),
-        text_rows=0,
-        mixing='embeddings',
-        **OPTIONS,
-    )
+    files = dict(memory_dir=str(world.memory), questions=str(world.root / 'asked.jsonl'))
+    options = dict(text_rows=0, mixing='embeddings', **OPTIONS)
+    asking = objectives.AnswerQuestions(**files, **options)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
     task = asking.build(world.prepared, encoder, make_mesh(1))
     params = task.init(params)

@@ -350,6 +350,6 @@ def test_bad_arguments_are_named():
         search.top_k(memory, case.table, Queries(case.query_e[:0], case.query_r[:0]), 4)
     with pytest.raises(InputError, match='not 0'):
         search.top_k(memory, case.table, case.queries, 0)
+    barred = SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32))
     with pytest.raises(InputError, match='passages='):
-        barred = SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32))
         search.top_k(memory, case.table, case.queries, 4, barred)

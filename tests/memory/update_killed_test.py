@@ -145,19 +145,15 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
 )
 def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     interrupted(tmp_path)
-    table, vocab, shards = make_table(21, seed=1), VOCAB, 3
-    if between == 'other pairs':
-        table = make_table(21, seed=2)
-    elif between == 'another vocabulary':
-        vocab = vocab_of(MOST - 1)
-    elif between == 'another state':
+    if between == 'another state':
         delete(tmp_path, entries=[3])
-    else:
+    elif between == 'damage':
         (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
-        shards = 2
+    table = make_table(21, seed=2 if between == 'other pairs' else 1)
+    vocab = vocab_of(MOST - 1) if between == 'another vocabulary' else VOCAB
     encode = Interrupted()
     memory = inject(tmp_path, table, encode, injection(vocab=vocab))
-    assert encode.shards == shards
+    assert encode.shards == (2 if between == 'damage' else 3)
     memory.verify()
 
 

@@ -44,29 +44,25 @@ def step(name, **arguments):
     return Function(name, write_number, {'path': Output(name), **arguments}, name)
 
 
-def fail(path):
-    raise AssertionError(f'{path} was made again')
-
-
 @pytest.fixture
 def options(tmp_path):
     return Options(out=tmp_path / 'out', data=tmp_path)
 
 
 def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(options):
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == '0'
+    def text_after_running():
+        run([step('one')], options)
+        return (options.out / 'one').read_text()
+
+    assert text_after_running() == '0'
     (options.out / 'one').write_text('kept')
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == 'kept'
+    assert text_after_running() == 'kept'
     (options.out / 'one').unlink()
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == '0'
+    assert text_after_running() == '0'
     # Without a record an output is of an interrupted step.
     (options.out / 'one').write_text('half')
     (options.out / 'steps/one/run.json').unlink()
-    run([step('one')], options)
-    assert (options.out / 'one').read_text() == '0'
+    assert text_after_running() == '0'
 
 
 def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
@@ -156,15 +152,11 @@ def test_a_damaged_record_is_named(options):
         run([step('one')], options)
 
 
-ENDS = [
-    (Preempted.CODE, Preempted),
-    (-signal.SIGTERM, Preempted),
-    (preemption.INTERRUPTED, SystemExit),
-    (1, InputError),
-]
-
-
-@pytest.mark.parametrize(('code', 'error'), ENDS)
+@pytest.mark.parametrize(
+    'code, error',
+    [(Preempted.CODE, Preempted), (-signal.SIGTERM, Preempted)]
+    + [(preemption.INTERRUPTED, SystemExit), (1, InputError)],
+)
 def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, error):
     monkeypatch.setattr(preemption, 'run_binary', lambda command, cwd: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]

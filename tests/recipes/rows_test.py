@@ -111,12 +111,9 @@ def write_wikipedia(folder, pairs):
     documents = []
     for number, (a, b) in enumerate(pairs):
         text = f'{a} was a pupil of {b} for years. In old age the letters to {b} were many.'
-        spans = sorted(
-            (found.start(), found.end(), name)
-            for name in (a, b)
-            for found in re.finditer(name, text)
-        )
-        documents.append(Document(str(number), a, text, tuple(Mention(*span) for span in spans), a))
+        found = re.finditer(f'{a}|{b}', text)
+        mentions = tuple(Mention(*place.span(), place[0]) for place in found)
+        documents.append(Document(str(number), a, text, mentions, a))
     write_dump(folder / 'pages.xml.bz2', documents, EntityVocab.from_names([a for a, _ in pairs]))
 
 
@@ -139,27 +136,22 @@ def data(tmp_path_factory):
     tiny_msf.write(folder / 'msf')
     tiny_webqsp.write(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
-    linked = [
-        stated(f'{a} {verb} {b} .', a, b, 'spouse' if verb == 'married' else verb)
-        for verb in ('met', 'taught', 'admired', 'employed', 'married')
-        for a, b in zip(people[:3], people[5:])
-    ]
-    write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
+    verbs = {verb: verb for verb in ('met', 'taught', 'admired', 'employed')} | {
+        'married': 'spouse'
+    }
     named = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]
-    labelled = [
-        stated(f'{a} is {name} of {b}', a, b, name)
-        for name in named
-        for a, b in zip(people[:2], people[5:])
-    ]
+    linked, labelled = [], []
+    for a, b in zip(people[:3], people[5:]):
+        linked += [stated(f'{a} {verb} {b} .', a, b, name) for verb, name in verbs.items()]
+        labelled += [stated(f'{a} is {name} of {b}', a, b, name) for name in named]
+    write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
     write_lines(folder / 'wiki64/sentences.jsonl', labelled)
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
     director = {'uri': 'P57', 'surfaceform': 'director'}
     triple = {'subject': side('Q1'), 'predicate': director, 'object': side('Q2')}
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
-    write_lines(
-        folder / 'trex/documents.jsonl',
-        [{'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}],
-    )
+    made = {'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}
+    write_lines(folder / 'trex/documents.jsonl', [made])
     documents, asked, about = [], [], []
     for i, (a, b) in enumerate(pairs):
         topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}, 'relations': ['r']}
