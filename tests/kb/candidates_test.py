@@ -60,7 +60,7 @@ READ = {
         ],
         [(LETTER, -1, 0.5, 2), ('Ann Low', ANN, 0.3, 1), ('York', YORK, 0.2, 1)],
     ),
-    'a name that is read later names the place that was read with it': (
+    'what is told of a name counts for the name': (
         [
             (0, 0, 0.4, 'the smith Ann Low', -1),
             (0, 10, 0.3, 'Ann Low', ANN),
@@ -68,6 +68,10 @@ READ = {
             (1, 0, 0.1, 'York', YORK),
         ],
         [('Ann Low', ANN, 0.7, 1), ('York', YORK, 0.3, 1)],
+    ),
+    'an overlapping name that is read later names the place': (
+        [(0, 0, 0.4, "Ann Low's", -1), (0, 0, 0.3, 'Ann Low', ANN), (1, 9, 0.1, 'Ann', ANN)],
+        [('Ann Low', ANN, 0.8, 3)],
     ),
     'nothing': ([], []),
 }

@@ -3,13 +3,8 @@
 import json
 import re
 
-RELATIONS = {
-    'P19': 'place of birth',
-    'P17': 'country',
-    'P36': 'capital',
-    'P26': 'spouse',
-    'P57': 'director',
-}
+RELATIONS = {'P19': 'place of birth', 'P17': 'country', 'P36': 'capital', 'P26': 'spouse'}
+RELATIONS |= {'P57': 'director'}
 
 
 def document(title, *sentences, labels=()):
@@ -26,23 +21,15 @@ def document(title, *sentences, labels=()):
             if piece[0] == '<':
                 start, (cluster, kind) = len(tokens), piece[1:].split('|')
             elif piece == '>':
-                mention = {
-                    'sent_id': number,
-                    'pos': [start, len(tokens)],
-                    'type': kind,
-                    'name': ' '.join(tokens[start:]),
-                }
+                place = {'sent_id': number, 'pos': [start, len(tokens)]}
+                mention = place | {'type': kind, 'name': ' '.join(tokens[start:])}
                 clusters.setdefault(int(cluster), []).append(mention)
             else:
                 tokens.append(piece)
         sents.append(tokens)
     vertices = [clusters.get(i, []) for i in range(max(clusters, default=-1) + 1)]
-    return {
-        'title': title,
-        'sents': sents,
-        'vertexSet': vertices,
-        'labels': [{'h': h, 'r': r, 't': t, 'evidence': []} for h, r, t in labels],
-    }
+    labels = [{'h': h, 'r': r, 't': t, 'evidence': []} for h, r, t in labels]
+    return {'title': title, 'sents': sents, 'vertexSet': vertices, 'labels': labels}
 
 
 def world(people=60, first=0):
@@ -63,10 +50,7 @@ def world(people=60, first=0):
         )
         yield document(
             f'Place {i}',
-            (
-                f'The river of <0 LOC Town{town}> is the longest in <1 LOC '
-                f'Country{country}> ( see map ) .'
-            ),
+            f'The river of <0 LOC Town{town}> is long in <1 LOC Country{country}> ( see map ) .',
             f'From <2 LOC Capital{country}> a president governs <1 LOC Country{country}> .',
             labels=[(0, 'P17', 1), (1, 'P36', 2), (2, 'P17', 1)],
         )

@@ -21,16 +21,13 @@ def write(folder):
             place.mkdir(parents=True)
             of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
             asked = itertools.islice(questions(world, 'train', hops), 40)
-            for kind, records in (
-                (
-                    'paragraphs',
-                    [paragraph(i, document, other) for i, document in enumerate(documents(world))],
-                ),
-                ('queries', [query(world, question, other) for question in asked]),
-            ):
-                (place / f'{kind}{of_ten}.json').write_text(
-                    '\n'.join(map(json.dumps, records)), encoding='utf-8'
-                )
+            read = enumerate(documents(world))
+            for kind, records in {
+                'paragraphs': [paragraph(i, document, other) for i, document in read],
+                'queries': [query(world, question, other) for question in asked],
+            }.items():
+                lines = '\n'.join(map(json.dumps, records))
+                (place / f'{kind}{of_ten}.json').write_text(lines, encoding='utf-8')
     return folder
 
 
@@ -39,14 +36,10 @@ def wikidata_id(key, other):
 
 
 def paragraph(number, document, other):
-    mentions = [
-        {
-            'wikidata_id': wikidata_id(m.entity, other),
-            'start': m.start,
-            'text': document.text[m.start : m.end],
-        }
-        for m in document.mentions
-    ]
+    mentions = []
+    for m in document.mentions:
+        place = {'start': m.start, 'text': document.text[m.start : m.end]}
+        mentions.append({'wikidata_id': wikidata_id(m.entity, other), **place})
     about = wikidata_id(document.title_entity, other)
     return {'id': number, 'wikidata_id': about, 'context': document.text, 'mentions': mentions}
 
@@ -58,10 +51,5 @@ def query(world, question, other):
         'wikidata_id': wikidata_id(world.keys[entity], other),
         'aliases': {world.names[entity]: 1},
     }
-    relation = chain if question.hops > 1 else chain[0]
-    return {
-        'id': question.id,
-        'subject': side(question.topic_entity),
-        'relation': relation,
-        'object': side(question.answers[0]),
-    }
+    ends = {'subject': side(question.topic_entity), 'object': side(question.answers[0])}
+    return {'id': question.id, 'relation': chain if question.hops > 1 else chain[0], **ends}
