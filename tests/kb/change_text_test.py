@@ -257,33 +257,30 @@ def test_a_change_that_was_killed_leaves_the_version_before(folder, half, tmp_pa
 
 
 def test_the_commands(folder, half, capsys):
+    def printed(*arguments):
+        cli.main([*map(str, arguments)])
+        return capsys.readouterr().out
+
     def made(*arguments):
-        """What a command prints as JSON."""
-        cli.main([*map(str, arguments), '--json'])
-        return json.loads(capsys.readouterr().out)
+        return json.loads(printed(*arguments, '--json'))
 
     indexed = made('index', folder / 'a', '--out', half)
     assert indexed['documents'] == 3 and indexed['seconds'] > 0
     added = made('add', half, folder / 'a')
     assert added.pop('seconds') > 0
     assert added == {'added': 0, 'replaced': 0, 'removed': 0, 'cut': 0, 'skipped': 3}
-    cli.main(['add', str(half), str(folder / 'a')])
-    assert '3 were there already' in capsys.readouterr().out
-    cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
-    assert '1 document removed' in capsys.readouterr().out
-    cli.main(['info', str(half), '--json'])
-    told = json.loads(capsys.readouterr().out)
+    assert '3 were there already' in printed('add', half, folder / 'a')
+    assert '1 document removed' in printed('remove', half, '--document', 'a/lord byron.txt')
+    told = made('info', half)
     assert (told['documents'], told['parts']['text'], told['rejected']) == (2, 'text-2', 0)
     assert told['entries'] == len(opql_jax.open(half).memory) and told['bytes'] > 10**6
-    cli.main(['info', str(half)])
-    assert 'documents' in capsys.readouterr().out
+    assert 'documents' in printed('info', half)
     assert made('compact', half)['freed_bytes'] > 0
-    cli.main(['compact', str(half)])
-    assert 'freed 0.0 MB' in capsys.readouterr().out
+    assert 'freed 0.0 MB' in printed('compact', half)
     with pytest.raises(SystemExit, match='error: .*unknown document'):
-        cli.main(['remove', str(half), '--document', 'a/lord byron.txt'])
+        printed('remove', half, '--document', 'a/lord byron.txt')
     with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
-        cli.main(['remove', str(half)])
+        printed('remove', half)
 
 
 def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(

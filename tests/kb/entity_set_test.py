@@ -125,18 +125,19 @@ def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
 def test_the_command_answers_queries(kb, capsys):
     pytest.importorskip('lark')
     folder = str(kb.memory.directory.parent)
-    cli.main(['ask', folder, 'Ingrid Solberg . directed', '--top', '1'])
-    assert capsys.readouterr().out == kb.query('Ingrid Solberg . directed').explain(top=1) + '\n'
-    cli.main(['ask', folder, 'Ingrid Solberg . directed', '--top', '1', '--json'])
+    query = 'Ingrid Solberg . directed'
+    cli.main(['ask', folder, query, '--top', '1'])
+    assert capsys.readouterr().out == kb.query(query).explain(top=1) + '\n'
+    cli.main(['ask', folder, query, '--top', '1', '--json'])
     record = json.loads(capsys.readouterr().out)
     (answer,) = record['answers']
-    assert record['question'] == 'Ingrid Solberg . directed' and 'sure' not in record
+    assert record['question'] == query and 'sure' not in record
     assert answer['entity'] == 'The Silent Harbour' and answer['weight'] == 1
     (fact,) = answer['path']
     assert (fact['relation'], fact['document']) == ('directed', 'harbour')
     assert fact['sentence'] == kb.prepared.document_text('harbour')[fact['start'] : fact['end']]
     assert fact['sentence'].startswith('It was directed by Ingrid Solberg')
-    cli.main(['ask', folder, 'Ingrid Solberg . directed [kind=language]'])
+    cli.main(['ask', folder, f'{query} [kind=language]'])
     assert capsys.readouterr().out == 'no entity belongs to this set\n'
     with pytest.raises(SystemExit, match='error: query, column 18: expected a relation'):
         cli.main(['ask', folder, 'Ingrid Solberg . . directed'])

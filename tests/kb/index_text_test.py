@@ -199,10 +199,9 @@ def test_the_command(folder, tmp_path, capsys):
     assert 'Charles Babbage' in record['note']
 
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
-    questions.write_text(
-        '{"id": 7, "question": "Who designed the Analytical Engine?"}\n'
-        '{"id": "b", "question": "who is it?"}\n'
-    )
+    asked = {7: 'Who designed the Analytical Engine?', 'b': 'who is it?'}
+    lines = [json.dumps({'id': key, 'question': text}) for key, text in asked.items()]
+    questions.write_text('\n'.join(lines))
     cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record['id'] for record in records] == [7, 'b']
@@ -220,14 +219,10 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'
     questions.write_text(line)
     (tmp_path / 'link').symlink_to(questions)
-    retrieve = lambda out: cli.main(
-        ['retrieve', kb, '--questions', str(questions), '--out', str(out)]
-    )
-    for out, said in (
-        (questions, 'holds the questions'),
-        (tmp_path / 'link', 'holds the questions'),
-        (tmp_path, 'is a folder'),
-    ):
+    command = ['retrieve', kb, '--questions', str(questions), '--out']
+    retrieve = lambda out: cli.main([*command, str(out)])
+    refused = {questions: 'holds the questions', tmp_path / 'link': 'holds the questions'}
+    for out, said in {**refused, tmp_path: 'is a folder'}.items():
         with pytest.raises(SystemExit, match=f'error: .*{said}'):
             retrieve(out)
     (tmp_path / 'link').unlink()

@@ -269,15 +269,13 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, mode, p
     memory = ShardedMemory(
         make_mesh(1), mode, topic=column, target=column, relations=shape((rows, dim), dtype)
     )
-    if platform == 'cpu':
-        factors = Factors(topics=shape((entities,), np.int32), slot=column)
-        if mode == 'approx':
-            codes, directions = shape((rows, 96), np.float32), shape((dim, 96), np.float32)
-            factors = dataclasses.replace(factors, codes=codes, directions=directions)
-        memory = dataclasses.replace(memory, factors=factors)
-    else:
-        keys = shape((rows, 2 * dim), jnp.bfloat16 if mode == 'approx' else np.float32)
-        memory = dataclasses.replace(memory, keys=keys)
+    factors = Factors(topics=shape((entities,), np.int32), slot=column)
+    if mode == 'approx':
+        codes, directions = shape((rows, 96), np.float32), shape((dim, 96), np.float32)
+        factors = dataclasses.replace(factors, codes=codes, directions=directions)
+    keys = shape((rows, 2 * dim), jnp.bfloat16 if mode == 'approx' else np.float32)
+    parts = {'factors': factors} if platform == 'cpu' else {'keys': keys}
+    memory = dataclasses.replace(memory, **parts)
     query, table = shape((queries, dim), np.float32), shape((entities, dim), np.float32)
     compiled = top_k.lower(memory, table, Queries(query, query), k=32).compile()
     # On a GPU the scores of a chunk, those that are allowed, and their buckets.
