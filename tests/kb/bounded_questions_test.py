@@ -2,6 +2,7 @@
 left out is said.
 """
 
+import itertools
 import json
 
 import pytest
@@ -12,7 +13,6 @@ from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.question_linking import MOST_NAMES
 from opql_jax.corpus.questions import LONGEST, read_questions
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.retrieve import retrieve_file
 from opql_jax.kb.trained.train_questions import read_answered
 
@@ -25,15 +25,8 @@ CUT = 'the time for an answer is over'
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
-    return root / 'films.kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder, reader=False)
+def kb(films_folder):
+    return opql_jax.open(films_folder, reader=False)
 
 
 @pytest.fixture
@@ -45,14 +38,6 @@ def encoded(kb, monkeypatch):
     return counts
 
 
-@pytest.fixture(scope='module')
-def many(kb):
-    """A question with more names than are followed, and those that are not."""
-    names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
-    assert len(names) == MOST_NAMES + 2
-    return f'Who directed {", ".join(names)}?', names[MOST_NAMES:]
-
-
 def test_a_name_that_is_repeated_is_as_much_work_as_once(kb, encoded):
     kb.ask(ONCE)
     for times in (2, 10, 40):
@@ -61,20 +46,15 @@ def test_a_name_that_is_repeated_is_as_much_work_as_once(kb, encoded):
     assert max(encoded) <= 2 * encoded[0]
 
 
-def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, many):
-    text, others = many
+def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_path, capsys):
+    names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
+    assert len(names) == MOST_NAMES + 2
+    text, others = f'Who directed {", ".join(names)}?', names[MOST_NAMES:]
     question = kb.question(text)
     assert len(question.topics) == MOST_NAMES and list(question.left_out) == others
     note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
     assert note in kb.ask(text).to_record(3)['note']
     assert note in kb.find(text).to_text(3)
-
-
-def test_documents_are_ranked_for_the_first_names_and_the_others_are_told(
-    kb, many, tmp_path, capsys
-):
-    text, others = many
-    note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
     found = kb.retrieve(text, 2)
     assert len(found) == 2 and found.note == note and kb.retrieve(ONCE, 2).note == ''
     print_documents(found, as_json=False)
@@ -130,31 +110,26 @@ def test_a_query_that_takes_too_long_is_refused_as_a_part_of_a_set_is_another_on
     assert list(kb.query(query)) is not None  # nothing of the part was kept
 
 
-@pytest.mark.parametrize('unit', ['(', '[', '"', '{', '\\"', ' ', 'Ada ', 'x'])
-@pytest.mark.parametrize('form', ['{}A', 'A . {}b', 'Who directed {}A?'])
-@pytest.mark.parametrize('times', [10_000, 2_500_000])
-def test_what_is_repeated_without_end_is_refused_in_a_line(kb, unit, form, times):
-    with pytest.raises(InputError) as refused:
-        kb.find(form.format(unit * times))
-    assert len(str(refused.value)) < 300
+def test_what_is_repeated_without_end_is_refused_in_a_line(kb):
+    forms = '{}A', 'A . {}b', 'Who directed {}A?'
+    units = '(', '[', '"', '{', '\\"', ' ', 'Ada ', 'x'
+    for form, unit, times in itertools.product(forms, units, (10_000, 2_500_000)):
+        with pytest.raises(InputError) as refused:
+            kb.find(form.format(unit * times))
+        assert len(str(refused.value)) < 300, (form, unit, times)
 
 
-@pytest.mark.parametrize(
-    'read',
-    [
-        lambda kb, path: read_questions(path, kb.vocab),
-        lambda kb, path: read_answered(path),
-        lambda kb, path: retrieve_file(kb, path, path.with_name('out'), 1),
-    ],
-    ids=['questions', 'answered', 'retrieve'],
-)
-def test_a_line_of_ten_megabytes_in_a_question_file_is_refused_by_its_number(kb, tmp_path, read):
+def test_a_line_of_ten_megabytes_in_a_question_file_is_refused_by_its_number(kb, tmp_path):
     file = tmp_path / 'questions.jsonl'
     good = {'id': 'a', 'question': ONCE, 'answers': ['Tomas Lind']}
     long = good | {'id': 'b', 'question': 'Ingrid Solberg ' * (10_000_000 // 15)}
     file.write_text(f'{json.dumps(good)}\n{json.dumps(long)}\n')
-    with pytest.raises(InputError) as refused:
-        read(kb, file)
-    assert str(refused.value).startswith(
-        f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}'
-    )
+    said = f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}'
+    for read in (
+        lambda: read_questions(file, kb.vocab),
+        lambda: read_answered(file),
+        lambda: retrieve_file(kb, file, tmp_path / 'out', 1),
+    ):
+        with pytest.raises(InputError) as refused:
+            read()
+        assert str(refused.value).startswith(said)

@@ -23,84 +23,76 @@ from opql_jax.models.reader import Reading, Span
 ANN, YORK, LEEDS = 7, 8, 9
 
 
-def evidence(spans, unanswered=0.1):
+def evidence(*spans, unanswered=0.1):
     """Two passages, of which the first names Ann and York and the second Ann; `spans` are (passage,
-    start, end, probability, text, entity).
+    start, probability, text, entity).
     """
-    read = [Span(*span[:4]) for span in spans]
+    read = [Span(passage, at, at + len(text), share) for passage, at, share, text, _ in spans]
     reading = Reading(read, unanswered, 0.0, 0.0, np.array([0.9, 0.1], np.float32))
-    return Evidence(
-        [3, 5],
-        np.array([-1, 3]),
-        [np.array([ANN, YORK]), np.array([ANN])],
-        reading,
-        [span[4] for span in spans],
-        [span[5] for span in spans],
-    )
+    named = [np.array([ANN, YORK]), np.array([ANN])]
+    *_, texts, entities = zip(*spans) if spans else ((), ())
+    return Evidence([3, 5], np.array([-1, 3]), named, reading, list(texts), list(entities))
 
 
 def column(rows, name):
     return rows[:, FEATURES.index(name)].tolist()
 
 
-def test_places_that_overlap_or_have_one_name_are_one_candidate():
-    seen = evidence(
+LETTER, RIVER = 'a letter to Ann Low, sent at York', 'York, which lies on a great river'
+# What was read: what it gives, each with its probability and the number of its places.
+READ = {
+    'places that overlap or have one name are one': (
         [
-            (0, 0, 8, 0.4, 'Ann Low', ANN),
-            (0, 4, 8, 0.2, 'Low', -1),
-            (1, 9, 12, 0.1, 'Ann', ANN),
-            (1, 30, 34, 0.15, 'York', -1),
-            (0, 50, 54, 0.05, 'york', -1),
-        ]
-    )
-    found = read_candidates(seen)
-    assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [
-        ('Ann Low', ANN, 0.7),
-        ('York', -1, 0.2),
-    ]
-    assert [len(one.spans) for one in found] == [3, 2] and all(one.is_seen for one in found)
-
-
-def test_names_within_a_longer_place_are_candidates_of_their_own():
-    text = 'a letter to Ann Low, sent at York'
-    seen = evidence(
+            (0, 0, 0.4, 'Ann Low', ANN),
+            (0, 4, 0.2, 'Low', -1),
+            (1, 9, 0.1, 'Ann', ANN),
+            (1, 30, 0.15, 'York', -1),
+            (0, 50, 0.05, 'york', -1),
+        ],
+        [('Ann Low', ANN, 0.7, 3), ('York', -1, 0.2, 2)],
+    ),
+    'names within a longer place are candidates of their own': (
         [
-            (0, 0, 33, 0.4, text, -1),
-            (0, 12, 19, 0.3, 'Ann Low', ANN),
-            (0, 29, 33, 0.2, 'York', YORK),
-            (0, 16, 19, 0.1, 'Low', -1),
-        ]
-    )
-    found = read_candidates(seen)
-    assert [(one.text, one.entity, pytest.approx(one.read)) for one in found] == [
-        (text, -1, 0.5),
-        ('Ann Low', ANN, 0.3),
-        ('York', YORK, 0.2),
-    ]
-
-
-def test_a_name_that_is_read_later_names_the_place_that_was_read_with_it():
-    seen = evidence(
+            (0, 0, 0.4, LETTER, -1),
+            (0, 12, 0.3, 'Ann Low', ANN),
+            (0, 29, 0.2, 'York', YORK),
+            (0, 16, 0.1, 'Low', -1),
+        ],
+        [(LETTER, -1, 0.5, 2), ('Ann Low', ANN, 0.3, 1), ('York', YORK, 0.2, 1)],
+    ),
+    'what is told of a name counts for the name': (
         [
-            (0, 0, 17, 0.4, 'the smith Ann Low', -1),
-            (0, 10, 17, 0.3, 'Ann Low', ANN),
-            (1, 0, 33, 0.2, 'York, which lies on a great river', -1),
-            (1, 0, 4, 0.1, 'York', YORK),
-        ]
-    )
-    found = [(one.text, one.entity, pytest.approx(one.read)) for one in read_candidates(seen)]
-    assert found == [('Ann Low', ANN, 0.7), ('York', YORK, 0.3)]
+            (0, 0, 0.4, 'the smith Ann Low', -1),
+            (0, 10, 0.3, 'Ann Low', ANN),
+            (1, 0, 0.2, RIVER, -1),
+            (1, 0, 0.1, 'York', YORK),
+        ],
+        [('Ann Low', ANN, 0.7, 1), ('York', YORK, 0.3, 1)],
+    ),
+    'an overlapping name that is read later names the place': (
+        [(0, 0, 0.4, "Ann Low's", -1), (0, 0, 0.3, 'Ann Low', ANN), (1, 9, 0.1, 'Ann', ANN)],
+        [('Ann Low', ANN, 0.8, 3)],
+    ),
+    'nothing': ([], []),
+}
+
+
+@pytest.mark.parametrize('what', READ)
+def test_what_was_read_gives_candidates(what):
+    spans, expected = READ[what]
+    found = read_candidates(evidence(*spans))
+    assert all(one.is_seen for one in found)
+    found = [(one.text, one.entity, pytest.approx(one.read), len(one.spans)) for one in found]
+    assert found == expected
 
 
 def test_a_list_of_names_counts_for_each_of_them():
     seen = evidence(
-        [
-            (0, 0, 24, 0.4, 'Ann Low, York, and Leeds', -1),
-            (0, 0, 7, 0.3, 'Ann Low', ANN),
-            (0, 9, 13, 0.1, 'York', YORK),
-            (0, 19, 24, 0.05, 'Leeds', LEEDS),
-            (1, 0, 7, 0.1, 'Ann Low', ANN),
-        ]
+        (0, 0, 0.4, 'Ann Low, York, and Leeds', -1),
+        (0, 0, 0.3, 'Ann Low', ANN),
+        (0, 9, 0.1, 'York', YORK),
+        (0, 19, 0.05, 'Leeds', LEEDS),
+        (1, 0, 0.1, 'Ann Low', ANN),
     )
     for spans in (seen.reading.spans, seen.reading.spans[::-1]):
         order = [seen.reading.spans.index(span) for span in spans]
@@ -115,14 +107,12 @@ def test_a_list_of_names_counts_for_each_of_them():
 
 def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
     seen = evidence(
-        [
-            (0, 0, 15, 0.4, '17 January 1949', 7),
-            (0, 11, 15, 0.1, '1949', -1),
-            (1, 0, 4, 0.2, '1950', 8),
-            (1, 9, 30, 0.1, '1951 and 3 April 1952', -1),
-            (1, 40, 60, 0.1, 'the storming of 1953', -1),
-            (1, 70, 80, 0.05, 'March 1954', -1),
-        ]
+        (0, 0, 0.4, '17 January 1949', 7),
+        (0, 11, 0.1, '1949', -1),
+        (1, 0, 0.2, '1950', 8),
+        (1, 9, 0.1, '1951 and 3 April 1952', -1),
+        (1, 40, 0.1, 'the storming of 1953', -1),
+        (1, 70, 0.05, 'March 1954', -1),
     )
     found = read_candidates(seen)
     add_followed(found, seen, zip([7, 9], ['17 January 1949', 'May 1955'], [0.75, 0.25]))
@@ -137,18 +127,16 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
 
 
 def test_long_digits_beside_a_year_take_no_time_and_are_no_date():
-    seen = evidence([(0, 0, 60, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 4, 0.2, '1999', -1)])
+    seen = evidence((0, 0, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 0.2, '1999', -1))
     assert [len(one.text) for one in as_years(read_candidates(seen))] == [407, 4]
 
 
 def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
     seen = evidence(
-        [
-            (0, 0, 9, 0.6, 'over half', -1),
-            (0, 5, 9, 0.1, 'half', 7),
-            (1, 0, 9, 0.2, '27 to 30%', -1),
-            (1, 40, 42, 0.3, '12', 8),
-        ]
+        (0, 0, 0.6, 'over half', -1),
+        (0, 5, 0.1, 'half', 7),
+        (1, 0, 0.2, '27 to 30%', -1),
+        (1, 40, 0.3, '12', 8),
     )
     found = read_candidates(seen)
     add_followed(found, seen, zip([7, 8, 9], ['half', '12', '30'], [0.5, 0.3, 0.2]))
@@ -161,7 +149,7 @@ def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
 
 
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
-    seen = evidence([(0, 0, 8, 0.4, 'Ann Low', ANN)])
+    seen = evidence((0, 0, 0.4, 'Ann Low', ANN))
     found = read_candidates(seen)
     add_followed(found, seen, zip([ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1]))
     assert [(one.text, one.read, one.followed, one.is_seen) for one in found] == [
@@ -172,7 +160,7 @@ def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
 
 
 def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
-    seen = evidence([(1, 0, 4, 0.5, 'a word', -1)], unanswered=0.25)
+    seen = evidence((1, 0, 0.5, 'a word', -1), unanswered=0.25)
     found = read_candidates(seen)
     add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
     rows = features(found, seen, PathFeatures(0.9, 1))
@@ -198,16 +186,12 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
 
 
 def test_nothing_found_has_no_features():
-    nothing = evidence([])
-    assert read_candidates(nothing) == []
-    assert features([], nothing, PathFeatures()).shape == (0, len(FEATURES))
+    assert features([], evidence(), PathFeatures()).shape == (0, len(FEATURES))
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():
-    seen = evidence([(0, 0, 4, 0.5, 'York', YORK)], unanswered=0.4)
-    step = evidence(
-        [(0, 9, 13, 0.8, 'Leeds', LEEDS), (1, 0, 4, 0.1, 'York', YORK)], unanswered=0.05
-    )
+    seen = evidence((0, 0, 0.5, 'York', YORK), unanswered=0.4)
+    step = evidence((0, 9, 0.8, 'Leeds', LEEDS), (1, 0, 0.1, 'York', YORK), unanswered=0.05)
     step = step._replace(
         passages=[6, 3], before=np.array([-1, -1]), named=[np.array([LEEDS]), np.array([ANN, YORK])]
     )
@@ -225,6 +209,6 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
 
 
 def test_a_step_that_reaches_where_it_came_from_does_not_lead_there():
-    seen = evidence([])
-    step = evidence([])._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
+    seen = evidence()
+    step = evidence()._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
     assert with_step(seen, step, share=1.0, before=9).before.tolist() == [-1, 3, -1]

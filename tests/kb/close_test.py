@@ -5,24 +5,20 @@ and what it says when it is asked afterwards.
 import gc
 import os
 import pathlib
+import shutil
 
 import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.text.index_text import index_text
-
-import tiny_training
-from trios import TRIOS, write
 
 QUESTION = 'Who designed the Analytical Engine?'
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('close')
-    index_text([write(root / 'articles', TRIOS['engine'].documents)], root / 'kb', processes=1)
-    return root / 'kb'
+@pytest.fixture
+def folder(engine_folder, tmp_path):
+    """A copy, which nothing else has open."""
+    return pathlib.Path(shutil.copytree(engine_folder, tmp_path / 'kb'))
 
 
 @pytest.fixture(autouse=True)
@@ -74,17 +70,18 @@ def test_what_is_dropped_lets_go_of_all_files_with_its_last_answer_or_set(folder
     assert not open_under(folder)
 
 
-def test_a_trained_model_lets_go_of_its_files(tmp_path):
-    with opql_jax.open(tiny_training.write_world(tmp_path), k=3) as kb:
+def test_a_trained_model_lets_go_of_its_files(world, tmp_path):
+    world = shutil.copytree(world, tmp_path / 'kb')
+    with opql_jax.open(world, k=3) as kb:
         kb.answer(kb.prepared.questions('1-hop/dev')[:1])
-        assert open_under(tmp_path)
-    assert not open_under(tmp_path)
-    kb = opql_jax.open(tmp_path, k=3)
+        assert open_under(world)
+    assert not open_under(world)
+    kb = opql_jax.open(world, k=3)
     answers = kb.answer(kb.prepared.questions('1-hop/dev')[:1])
     del kb
-    assert open_under(tmp_path) and answers[0].explain()
+    assert open_under(world) and answers[0].explain()
     del answers
-    assert not open_under(tmp_path)
+    assert not open_under(world)
 
 
 def test_whatever_is_asked_after_closing_says_that_it_was_closed(folder):

@@ -2,6 +2,8 @@
 the text says to it.
 """
 
+import re
+
 import numpy as np
 import pytest
 
@@ -11,208 +13,150 @@ import opql_jax
 from opql_jax.explorer import views
 from opql_jax.kb.calibration import compared_probability
 from opql_jax.kb.text.comparison_questions import parse
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.marked_questions import Name, names_of
 from opql_jax.kb.weighted_entities import UNKNOWN_KIND
 
-from trios import write
+from examples import examples, lines
 
 
 def parsed(question):
     """What a question is read as, where its names stand in brackets and may say their kind:
-    '[Ann|person]'.
+    '[Ann: person]'.
     """
     text, names = '', []
     for piece in question.split('['):
         name, closed, after = piece.rpartition(']')
         if closed:
-            name, _, kind = name.partition('|')
+            name, _, kind = name.partition(': ')
             names.append(Name(len(text), len(text) + len(name), len(names), kind))
         text += name + after
     return parse(text, names_of(text, names))
 
 
 def asks(question):
-    """What is chosen or compared, and the first plain question about each side."""
+    """How two are compared, and the first plain question about each."""
     found = parsed(question)
     assert found is not None, question
-    return found.how, found.measure, [side.questions[0] for side in found.sides]
+    return found.how, [side.questions[0] for side in found.sides]
 
 
-@pytest.mark.parametrize(
-    'question, how, plain',
-    [
-        ('Which film is older, [Night Ferry] or [Dawn Ferry]?', 'least', 'When was {} released?'),
-        (
-            'Which is the newer film, [Night Ferry] or [Dawn Ferry]?',
-            'most',
-            'When was {} released?',
-        ),
-        ('Who is older, [Ann] or [Bob]?', 'least', 'When was {} born?'),
-        ('Is [Ann|person] or [Bob|person] older?', 'least', 'When was {} born?'),
-        ('Which of the two is younger, [Ann|person] or [Bob|person]?', 'most', 'When was {} born?'),
-        (
-            'Which is older, [Acme|organisation] or [Emca|organisation]?',
-            'least',
-            'When was {} founded?',
-        ),
-        ('Who was born first, [Ann] or [Bob]?', 'least', 'When was {} born?'),
-        (
-            'Which professional tennis player was born first, [Ann] or [Bob]?',
-            'least',
-            'When was {} born?',
-        ),
-        ('Between two chemists [Ann] and [Bob], who is older?', 'least', 'When was {} born?'),
-        (
-            'Which canal began operating first, [the Harl] or [the Corve]?',
-            'least',
-            'When did {} begin operating?',
-        ),
-        ('Was [Ann] or [Bob] born later?', 'most', 'When was {} born?'),
-        ('Did [Ann] or [Bob] die first?', 'least', 'When did {} die?'),
-        ('Did “[Up]” or “[Down]” come out first?', 'least', 'When was {} released?'),
-        ('Which bridge opened first, [the Harl] or [the Corve]?', 'least', 'When was {} opened?'),
-        ('Of [Ann] and [Bob], who died last?', 'most', 'When did {} die?'),
-        ('Which of [Orbis] and [Lumen] was launched earlier?', 'least', 'When was {} launched?'),
-        ('Which film was released more recently, [Up] or [Down]?', 'most', 'When was {} released?'),
-        ('Which river is longer, [Orla] or [Tam]?', 'most', 'How long is {}?'),
-        ('Who is shorter, [Ann] or [Bob]?', 'least', 'How tall is {}?'),
-        (
-            'Which city has more inhabitants, [Aker] or [Bakke]?',
-            'most',
-            'How many people live in {}?',
-        ),
-        (
-            'Which town has the larger population, [Aker] or [Bakke]?',
-            'most',
-            'What is the population of {}?',
-        ),
-        (
-            'Which has fewer seats, [Aker Hall] or [Bakke Hall]?',
-            'least',
-            'How many seats does {} have?',
-        ),
-    ],
-)
-def test_one_of_two_is_chosen_by_what_is_asked_about_each(question, how, plain):
-    names = [piece.split(']')[0].split('|')[0] for piece in question.split('[')[1:]]
-    found = asks(question)
-    assert found[0] == how and found[2] == [plain.format(name) for name in names]
+def ways(text):
+    """(how, plain question, question) of a text with questions below what they are read as."""
+    for way in text.strip().split('\n    = '):
+        first, *questions = map(str.strip, way.removeprefix('= ').split('\n'))
+        yield from ((*first.split(': '), question) for question in questions)
 
 
-@pytest.mark.parametrize(
-    'question, how, plain',
-    [
-        (
-            'Which film has the director who was born earlier, [Up] or [Down]?',
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            'Which film has the older director, [Up] or [Down]?',
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            'Which film has the director died later, [Up] or [Down]?',
-            'most',
-            'When did the director of {} die?',
-        ),
-        (
-            "Whose director was born first, [Up]'s or [Down]'s?",
-            'least',
-            'When was the director of {} born?',
-        ),
-        (
-            "Which film's director is younger, [Up] or [Down]?",
-            'most',
-            'When was the director of {} born?',
-        ),
-        (
-            'Do both films [Up] and [Down] have directors from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            'Are the directors of both films [Up] and [Down] from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            'Are director of film [Up] and director of film [Down] both from the same country?',
-            'same',
-            'What country is the director of {} from?',
-        ),
-        (
-            "Do [Up]'s author and [Down]'s author have the same father?",
-            'same',
-            'Who is the father of the author of {}?',
-        ),
-    ],
-)
-def test_what_has_a_role_in_each_is_compared(question, how, plain):
-    found = asks(question)
-    assert found[0] == how and found[2] == [plain.format('Up'), plain.format('Down')]
+WAYS = """
+    = least: When was {} released?
+    Which film is older, [Night Ferry] or [Dawn Ferry]?
+    Did “[Up]” or “[Down]” come out first?
+    = most: When was {} released?
+    Which is the newer film, [Night Ferry] or [Dawn Ferry]?
+    Which film was released more recently, [Up] or [Down]?
+    = least: When was {} born?
+    Who is older, [Ann] or [Bob]?
+    Is [Ann: person] or [Bob: person] older?
+    Who was born first, [Ann] or [Bob]?
+    Which professional tennis player was born first, [Ann] or [Bob]?
+    Between two chemists [Ann] and [Bob], who is older?
+    = most: When was {} born?
+    Which of the two is younger, [Ann: person] or [Bob: person]?
+    Was [Ann] or [Bob] born later?
+    = least: When was {} founded?
+    Which is older, [Acme: organisation] or [Emca: organisation]?
+    = least: When did {} begin operating?
+    Which canal began operating first, [the Harl] or [the Corve]?
+    = least: When did {} die?
+    Did [Ann] or [Bob] die first?
+    = least: When was {} opened?
+    Which bridge opened first, [the Harl] or [the Corve]?
+    = most: When did {} die?
+    Of [Ann] and [Bob], who died last?
+    = least: When was {} launched?
+    Which of [Orbis] and [Lumen] was launched earlier?
+    = most: How long is {}?
+    Which river is longer, [Orla] or [Tam]?
+    = least: How tall is {}?
+    Who is shorter, [Ann] or [Bob]?
+    = most: How many people live in {}?
+    Which city has more inhabitants, [Aker] or [Bakke]?
+    = most: What is the population of {}?
+    Which town has the larger population, [Aker] or [Bakke]?
+    = least: How many seats does {} have?
+    Which has fewer seats, [Aker Hall] or [Bakke Hall]?
+    = least: When was the director of {} born?
+    Which film has the director who was born earlier, [Up] or [Down]?
+    Which film has the older director, [Up] or [Down]?
+    Whose director was born first, [Up]'s or [Down]'s?
+    = most: When did the director of {} die?
+    Which film has the director died later, [Up] or [Down]?
+    = most: When was the director of {} born?
+    Which film's director is younger, [Up] or [Down]?
+    = same: What country is the director of {} from?
+    Do both films [Up] and [Down] have directors from the same country?
+    Are the directors of both films [Up] and [Down] from the same country?
+    Are director of film [Up] and director of film [Down] both from the same country?
+    = same: Who is the father of the author of {}?
+    Do [Up]'s author and [Down]'s author have the same father?
+    = same: What country is {} from?
+    Are [Ann] and [Bob] from the same country?
+    = different: What country is {} from?
+    Do [Ann] and [Bob] have different nationalities?
+    = same: Who is the director of {}?
+    Do [Ann] and [Bob] have the same director?
+    = same: What is the profession of {}?
+    Do [Ann] and [Bob] share the same profession?
+    = same: In which town was {} born?
+    Were [Ann] and [Bob] born in the same town?
+    = same: When did {} die?
+    Did [Ann] and [Bob] die in the same year?
+    = same: Who wrote {}?
+    Were [Ann] and [Bob] written by the same person?
+    = same: In which country is {} located?
+    Are both villages, [Ann] and [Bob], located in the same country?
+    = less: When was {} born?
+    Was [Ann] born before [Bob]?
+    Is [Ann: person] older than [Bob: person]?
+    = more: When did {} open?
+    Did [Ann] open after [Bob]?
+    = more: How heavy is {}?
+    Is [Ann] heavier than [Bob]?
+"""
 
 
-@pytest.mark.parametrize(
-    'question, how, plain',
-    [
-        ('Are [Ann] and [Bob] from the same country?', 'same', 'What country is {} from?'),
-        (
-            'Do [Ann] and [Bob] have different nationalities?',
-            'different',
-            'What country is {} from?',
-        ),
-        ('Do [Ann] and [Bob] have the same director?', 'same', 'Who is the director of {}?'),
-        ('Do [Ann] and [Bob] share the same profession?', 'same', 'What is the profession of {}?'),
-        ('Were [Ann] and [Bob] born in the same town?', 'same', 'In which town was {} born?'),
-        ('Did [Ann] and [Bob] die in the same year?', 'same', 'When did {} die?'),
-        ('Were [Ann] and [Bob] written by the same person?', 'same', 'Who wrote {}?'),
-        (
-            'Are both villages, [Ann] and [Bob], located in the same country?',
-            'same',
-            'In which country is {} located?',
-        ),
-        ('Was [Ann] born before [Bob]?', 'less', 'When was {} born?'),
-        ('Did [Ann] open after [Bob]?', 'more', 'When did {} open?'),
-        ('Is [Ann|person] older than [Bob|person]?', 'less', 'When was {} born?'),
-        ('Is [Ann] heavier than [Bob]?', 'more', 'How heavy is {}?'),
-    ],
-)
-def test_two_are_compared_with_each_other(question, how, plain):
-    found = asks(question)
-    assert found[0] == how and found[2] == [plain.format('Ann'), plain.format('Bob')]
+@pytest.mark.parametrize('how, plain, question', ways(WAYS))
+def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
+    how, plain, question
+):
+    names = [piece.split(']')[0].split(': ')[0] for piece in question.split('[')[1:]]
+    assert asks(question) == (how, [plain.format(name) for name in names])
 
 
 @pytest.mark.parametrize(
     'question, plain, asked',
-    [
-        ('Was [Up] directed by [Ann]?', 'Who directed Up?', 'Ann'),
-        ('Did [Ann] direct [Up]?', 'Who directed Up?', 'Ann'),
-        ('Did [Ann] write [Up]?', 'Who wrote Up?', 'Ann'),
-        ('Is [Ann] the director of [Up]?', 'Who is the director of Up?', 'Ann'),
-        ("Is [Up]'s director [Ann]?", 'Who is the director of Up?', 'Ann'),
-        ('Was [Ann] born in [Bergen|place]?', 'Where was Ann born?', 'Bergen'),
-        ('Was [Ann] born in 1963?', 'When was Ann born?', '1963'),
-        ('Did [Ann] die on 9 June 2011?', 'When did Ann die?', '9 June 2011'),
-        ('Was [Ann] born before 1970?', 'When was Ann born?', '1970'),
-        ('Is the [Harl] located in [Bergen|place]?', 'Where is the Harl located?', 'Bergen'),
-        ('Is [Ann] from [Norway|place]?', 'Where is Ann from?', 'Norway'),
-        ('Is [Ann] Norwegian?', 'What country is Ann from?', 'norwegian'),
-        ('Was [Ann] an architect?', 'What is the profession of Ann?', 'architect'),
-        ('Is [Ann] a tea taster?', 'What is the profession of Ann?', 'taster'),
-        ('Is the [Orla|place] a shallow stream?', 'What type of thing is the Orla?', 'stream'),
-        ('Is the [Orla] a shallow river?', 'What type of thing is the Orla?', 'river'),
-        ('Was [Ann] married to [Bob]?', 'Who was Ann married to?', 'Bob'),
-        (
-            'Was the director of [Up] born in [Bergen|place]?',
-            'Where was the director of Up born?',
-            'Bergen',
-        ),
-        ('Does [Up] star [Ann]?', 'Who stars in Up?', 'Ann'),
-        ('Did [Ann] sell the mill?', 'What did Ann sell?', 'mill'),
-    ],
+    examples("""
+        Was [Up] directed by [Ann]? | Who directed Up? | Ann
+        Did [Ann] direct [Up]? | Who directed Up? | Ann
+        Did [Ann] write [Up]? | Who wrote Up? | Ann
+        Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
+        Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
+        Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
+        Was [Ann] born in 1963? | When was Ann born? | 1963
+        Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
+        Was [Ann] born before 1970? | When was Ann born? | 1970
+        Is the [Harl] located in [Bergen: place]? | Where is the Harl located? | Bergen
+        Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
+        Is [Ann] Norwegian? | What country is Ann from? | norwegian
+        Was [Ann] an architect? | What is the profession of Ann? | architect
+        Is [Ann] a tea taster? | What is the profession of Ann? | taster
+        Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
+        Is the [Orla] a shallow river? | What type of thing is the Orla? | river
+        Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
+        Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
+        Does [Up] star [Ann]? | Who stars in Up? | Ann
+        Did [Ann] sell the mill? | What did Ann sell? | mill
+    """),
 )
 def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question, plain, asked):
     found = parsed(question)
@@ -221,41 +165,38 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
 
 def test_a_fact_about_both_is_asked_about_each():
     found = parsed('Were both [Up] and [Down] directed by [Ann]?')
-    assert [side.questions[0] for side in found.sides] == [
-        'Who directed Up?',
-        'Who directed Down?',
-    ] and found.asked == 'Ann'
+    assert [side.questions[0] for side in found.sides] == ['Who directed Up?', 'Who directed Down?']
+    assert found.asked == 'Ann'
 
 
 @pytest.mark.parametrize(
     'question, plain, asked',
-    [
-        ('Which of the two songs, [Up] or [Down], is by [Ann]?', 'Who wrote {}?', 'Ann'),
-        ('Which band was founded by [Ann], [Up] or [Down]?', 'Who founded {}?', 'Ann'),
-        ('Which of [Up] and [Down] is in [Bergen|place]?', 'Where is {} located?', 'Bergen'),
-        ('Which one, [Up] or [Down], was released in 1963?', 'When was {} released?', '1963'),
-    ],
+    examples("""
+        Which of the two songs, [Up] or [Down], is by [Ann]? | Who wrote {}? | Ann
+        Which band was founded by [Ann], [Up] or [Down]? | Who founded {}? | Ann
+        Which of [Up] and [Down] is in [Bergen: place]? | Where is {} located? | Bergen
+        Which one, [Up] or [Down], was released in 1963? | When was {} released? | 1963
+    """),
 )
 def test_which_of_two_a_fact_is_true_of_is_asked_about_each(question, plain, asked):
-    found = asks(question)
-    assert found[0] == 'which' and found[2] == [plain.format('Up'), plain.format('Down')]
+    assert asks(question) == ('which', [plain.format('Up'), plain.format('Down')])
     assert parsed(question).asked == asked
 
 
 @pytest.mark.parametrize(
     'question',
-    [
-        'Who directed [Up]?',
-        'Who is the wife of [Carl], [Ann] or [Bob]?',
-        'Who wrote [Love] and [Death]?',
-        'Which film stars [Ann] and [Bob]?',
-        'Who was the first president of [Norway] and [Sweden]?',
-        'Who won more awards, [Ann] or [Bob]?',
-        'Was [Ann] not born in [Bergen]?',
-        'How many films did [Ann] direct?',
-        'Why did [Ann] leave [Bergen]?',
-        'Is [Ann|person] in [Up|work]?',
-    ],
+    lines("""
+        Who directed [Up]?
+        Who is the wife of [Carl], [Ann] or [Bob]?
+        Who wrote [Love] and [Death]?
+        Which film stars [Ann] and [Bob]?
+        Who was the first president of [Norway] and [Sweden]?
+        Who won more awards, [Ann] or [Bob]?
+        Was [Ann] not born in [Bergen]?
+        How many films did [Ann] direct?
+        Why did [Ann] leave [Bergen]?
+        Is [Ann: person] in [Up: work]?
+    """),
 )
 def test_other_questions_compare_nothing(question):
     assert parsed(question) is None
@@ -291,66 +232,57 @@ MOORS = (
     'Alder Moor covers 3 square kilometres and is 140 metres high. Bracken Moor covers 420 '
     'hectares and is 95 metres high. Cotter Moor is 610 feet high.'
 )
+HOLM = 'Ada Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.'
 TARRS = 'Olwen Tarr bought the Lime Kiln in 1911. Bryn Tarr did not buy the Lime Kiln.'
 
 
 @pytest.fixture(scope='module')
-def kb(tmp_path_factory):
-    root = tmp_path_factory.mktemp('compared')
-    write(
-        root / 'articles',
-        {
-            'Bridges of the Orla': BRIDGES,
-            'Two engineers': ENGINEERS,
-            'Casa Verde': WINERIES,
-            'Three moors': MOORS,
-            'Olwen Tarr': TARRS,
-        },
-    )
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    with opql_jax.open(root / 'kb') as opened:
+def kb(index):
+    documents = {
+        'Bridges of the Orla': BRIDGES,
+        'Two engineers': ENGINEERS,
+        'Casa Verde': WINERIES,
+        'Three moors': MOORS,
+        'Olwen Tarr': TARRS,
+        'Ada Holm': HOLM,
+    }
+    with opql_jax.open(index(documents)) as opened:
         yield opened
 
 
 @pytest.mark.parametrize(
     'question, right',
-    [
-        ('Which bridge opened first, the Harl Bridge or the Corve Bridge?', 'Harl Bridge'),
-        ('Did the Harl Bridge or the Corve Bridge open last?', 'Corve Bridge'),
-        ('Which bridge is longer, the Harl Bridge or the Corve Bridge?', 'Corve Bridge'),
-        ('Which moor is larger, Alder Moor or Bracken Moor?', 'Bracken Moor'),
-        ('Which moor is higher, Alder Moor or Bracken Moor?', 'Alder Moor'),
-        ('Is Cotter Moor higher than Alder Moor?', 'yes'),
-        ('Who was born first, Joel Stern or Amara Finch?', 'Amara Finch'),
-        ('Which winery is older, Casa Roja or Casa Verde?', 'Casa Verde'),
-        (
-            (
-                'Which bridge has the designer who was born earlier, the Corve '
-                'Bridge or the Harl Bridge?'
-            ),
-            'Harl Bridge',
-        ),
-        ('Is Joel Stern older than Amara Finch?', 'no'),
-        ('Did Amara Finch die before 1960?', 'yes'),
-        ('Are Amara Finch and Joel Stern from the same country?', 'no'),
-        ('Are Casa Verde and Monte Alto in the same country?', 'yes'),
-        ('Do the Harl Bridge and the Corve Bridge have the same designer?', 'no'),
-        ('Was the Harl Bridge designed by Amara Finch?', 'yes'),
-        ('Was the Harl Bridge designed by Joel Stern?', 'no'),
-        ('Did Pilar Ortega found Casa Verde?', 'yes'),
-        ('Did Luis Vidal found Casa Verde?', 'no'),
-        ('Did the Corve Bridge open in 1954?', 'yes'),
-        ('Was Joel Stern an engineer?', 'yes'),
-        ('Was Joel Stern a Czech engineer?', 'yes'),
-        ('Was Joel Stern a Scottish engineer?', 'no'),
-        ('Is Casa Verde in Portugal?', 'no'),
-        ('Which bridge was designed by Joel Stern, the Harl or the Corve Bridge?', 'Corve Bridge'),
-        ('Which of them was born in Leith, Amara Finch or Joel Stern?', 'Amara Finch'),
-        ('Who is an engineer, Joel Stern or Ruta Hald?', 'Joel Stern'),
-        ('Was the Pell Bridge designed by Joel Stern?', 'no'),
-        ('Did Bryn Tarr buy the kiln?', 'no'),
-        ('Did Olwen Tarr buy the kiln?', 'yes'),
-    ],
+    examples("""
+        Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
+        Did the Harl Bridge or the Corve Bridge open last? | Corve Bridge
+        Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
+        Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
+        Which moor is higher, Alder Moor or Bracken Moor? | Alder Moor
+        Is Cotter Moor higher than Alder Moor? | yes
+        Who was born first, Joel Stern or Amara Finch? | Amara Finch
+        Which winery is older, Casa Roja or Casa Verde? | Casa Verde
+        Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
+        Is Joel Stern older than Amara Finch? | no
+        Did Amara Finch die before 1960? | yes
+        Are Amara Finch and Joel Stern from the same country? | no
+        Are Casa Verde and Monte Alto in the same country? | yes
+        Do the Harl Bridge and the Corve Bridge have the same designer? | no
+        Was the Harl Bridge designed by Joel Stern? | no
+        Was Ada Holm born in Trondheim? | yes
+        Did Pilar Ortega found Casa Verde? | yes
+        Did Luis Vidal found Casa Verde? | no
+        Did the Corve Bridge open in 1954? | yes
+        Was Joel Stern an engineer? | yes
+        Was Joel Stern a Czech engineer? | yes
+        Was Joel Stern a Scottish engineer? | no
+        Is Casa Verde in Portugal? | no
+        Which bridge was designed by Joel Stern, the Harl or the Corve Bridge? | Corve Bridge
+        Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
+        Who is an engineer, Joel Stern or Ruta Hald? | Joel Stern
+        Was the Pell Bridge designed by Joel Stern? | no
+        Did Bryn Tarr buy the kiln? | no
+        Did Olwen Tarr buy the kiln? | yes
+    """),
 )
 def test_what_two_facts_say_together_is_the_answer(kb, question, right):
     assert kb.ask(question).names == [right]
@@ -358,18 +290,18 @@ def test_what_two_facts_say_together_is_the_answer(kb, question, right):
 
 @pytest.mark.parametrize(
     'question',
-    [
-        'Was the Pell Bridge designed by Joel Stern?',
-        'Was Ruta Hald married to Joel Stern?',
-        'Was Monte Alto founded before Casa Roja?',
-        'Who is taller, Amara Finch or Joel Stern?',
-        'Did Amara Finch marry Joel Stern?',
-        'Was the Harl Bridge painted by Amara Finch?',
-        'Who was born first, Joel Stern or Ludwig Ossel?',
-        'Was Joel Stern born in Bohemia?',
-        'Was the Harl Bridge painted by Amara Finch?',
-        'Was Casa Verde sold by Pilar Ortega?',
-    ],
+    lines("""
+        Was the Pell Bridge designed by Joel Stern?
+        Was Ruta Hald married to Joel Stern?
+        Was Monte Alto founded before Casa Roja?
+        Who is taller, Amara Finch or Joel Stern?
+        Did Amara Finch marry Joel Stern?
+        Was the Harl Bridge painted by Amara Finch?
+        Who was born first, Joel Stern or Ludwig Ossel?
+        Was Joel Stern born in Bohemia?
+        Was Casa Verde sold by Pilar Ortega?
+        Was Ada Holm born in Oslo?
+    """),
 )
 def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
     assert not kb.ask(question).is_sure
@@ -411,55 +343,33 @@ def test_both_facts_are_shown_by_each_interface(kb):
     )
     cited = ' '.join(citation.sentence for citation in views.ask(kb, question).citations)
     for shown in (text, answer.explain(), str(first['path']), cited):
-        assert (
-            'opened in 1931' in shown.replace('[', '').replace(']', '') and '9 June 1954' in shown
-        )
-    assert (
-        answer.passages()[0].title == 'Bridges of the Orla'
-        and answer.to_pandas()['entity'][0] == 'Harl Bridge'
-    )
-
-
-def test_a_place_that_another_fact_names_is_not_confirmed(tmp_path):
-    (tmp_path / 'a.txt').write_text(
-        'Ada Holm\n\nAda Holm was a pilot. She was born in Trondheim in 1921 '
-        'and died in Oslo in 1999.'
-    )
-    index_text([tmp_path / 'a.txt'], tmp_path / 'kb', processes=1)
-    with opql_jax.open(tmp_path / 'kb') as kb:
-        assert not kb.ask('Was Ada Holm born in Oslo?').is_sure
-        (member,) = confirmed = kb.ask('Was Ada Holm born in Trondheim?')
-        assert member.name == 'yes' and confirmed.paths('yes')[0][-1].target == 'Trondheim'
+        assert 'opened in 1931' in re.sub(r'[\[\]]', '', shown) and '9 June 1954' in shown
+    assert answer.passages()[0].title == 'Bridges of the Orla'
+    assert answer.to_pandas()['entity'][0] == 'Harl Bridge'
 
 
 def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     answer = kb.ask('Was the Harl Bridge designed by Amara Finch?')
     (member,) = answer
-    assert (member.name, member.id, member.kind) == (
-        'yes',
-        -1,
-        UNKNOWN_KIND,
-    ) and answer.phrases == ('yes',)
+    assert (member.name, member.id, member.kind) == ('yes', -1, UNKNOWN_KIND)
+    assert answer.phrases == ('yes',)
     (path,) = answer.paths('yes')
     assert path[-1].ends == ('Harl Bridge', 'Amara Finch')
     (record,) = answer.to_record(3)['answers']
-    assert (
-        record['entity'] == 'yes'
-        and 'key' not in record
-        and 'Amara Finch' in record['path'][-1]['sentence']
-    )
+    assert record['entity'] == 'yes' and 'key' not in record
+    assert 'Amara Finch' in record['path'][-1]['sentence']
 
 
 @pytest.mark.parametrize(
     'question, why',
-    [
-        ('How many bridges did Joel Stern design?', 'counts'),
-        ('Why did the Harl Bridge open?', 'why'),
-        ('How did Joel Stern die?', 'how'),
-        ('What is the longest bridge of Joel Stern?', 'longest'),
-        ('Has Joel Stern seen the Harl Bridge?', 'yes or no'),
-        ('Who won more prizes, Joel Stern or Amara Finch?', 'compares'),
-    ],
+    examples("""
+        How many bridges did Joel Stern design? | counts
+        Why did the Harl Bridge open? | why
+        How did Joel Stern die? | how
+        What is the longest bridge of Joel Stern? | longest
+        Has Joel Stern seen the Harl Bridge? | yes or no
+        Who won more prizes, Joel Stern or Amara Finch? | compares
+    """),
 )
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     record, shown = kb.ask(question).to_record(3), views.ask(kb, question)

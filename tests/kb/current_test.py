@@ -26,8 +26,7 @@ class Opening:
 
 @pytest.fixture
 def opening(monkeypatch):
-    stand_in = Opening()
-    monkeypatch.setattr(current, 'open_kb', stand_in)
+    monkeypatch.setattr(current, 'open_kb', stand_in := Opening())
     return stand_in
 
 

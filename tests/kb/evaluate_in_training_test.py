@@ -1,6 +1,7 @@
 """Checkpoints are scored while a follower is trained."""
 
 import json
+import shutil
 
 import pytest
 
@@ -11,8 +12,9 @@ import tiny_training
 from event_files import scalars
 
 
-def test_each_checkpoint_is_scored_and_logged(tmp_path):
-    kb, workdir, split = tiny_training.write_world(tmp_path), tmp_path / 'run', '1-hop/dev'
+def test_each_checkpoint_is_scored_and_logged(world, tmp_path):
+    kb, split = shutil.copytree(world, tmp_path / 'kb'), '1-hop/dev'
+    workdir = kb / 'run'
     parts = dict(text='text', model='run', memory='memory')
     hook = evaluate_checkpoints(kb=str(kb), **parts, questions=split)
     objective = objectives.Follow(memory_dir='memory', splits=('1-hop/train',), questions=8, k=8)

@@ -18,26 +18,16 @@ import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.models.reader import Reading, Span
 
-from trios import TRIOS, write
+from examples import examples
 
 QUESTION = 'Who designed the Analytical Engine?'
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('read')
-    for name, trio in TRIOS.items():
-        write(root / 'articles' / name, trio.documents)
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return root / 'kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    with opql_jax.open(folder) as opened:
+def kb(trios_folder):
+    with opql_jax.open(trios_folder) as opened:
         yield opened
 
 
@@ -54,11 +44,11 @@ def test_the_passages_that_are_found_are_read(kb):
     assert found + evidence.reading.unanswered <= 1 + 1e-4
 
 
-def test_a_first_answer_waits_for_no_import_that_it_does_not_need(folder):
+def test_a_first_answer_waits_for_no_import_that_it_does_not_need(trios_folder):
     script = (
         'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2]); print(*sys.modules)'
     )
-    command = [sys.executable, '-c', script, folder, QUESTION]
+    command = [sys.executable, '-c', script, trios_folder, QUESTION]
     imported = set(subprocess.check_output(command, text=True).split())
     assert 'opql_jax.models.reader' in imported
     assert not imported & {'pandas', 'scipy.optimize', 'spacy', 'starlette', 'gin'}
@@ -85,13 +75,9 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
 def test_marks_of_markdown_neither_begin_nor_end_what_is_read(read, shown):
     text = '## Parts\nThe frame is of **Oak** and the program in C#.'
     row = {'text': text, 'title': '', 'title_entity': -1, 'sentence_starts': [0, 9], 'mentions': []}
-    index = SimpleNamespace(
-        titles=[''],
-        texts=[text],
-        entities_of_sentence=scipy.sparse.csr_array((2, 1)),
-        first_sentence=[0, 2],
-        title_entity=np.array([-1]),
-    )
+    numbers = dict(first_sentence=[0, 2], title_entity=np.array([-1]))
+    none = scipy.sparse.csr_array((2, 1))
+    index = SimpleNamespace(titles=[''], texts=[text], entities_of_sentence=none, **numbers)
     ranked = SimpleNamespace(passage=0, reason=SimpleNamespace(previous=None))
     start = text.index(read)
     reading = Reading([Span(0, start, start + len(read), 1.0)], 0.0, 0.0, 0.0, np.ones(1))
@@ -131,32 +117,28 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     assert kb.text_answerer.follow([kb.question(QUESTION)])[0].last is None
 
 
-def test_without_the_reader_no_passage_is_read(kb, folder):
-    with opql_jax.open(folder, reader=False) as opened:
+def test_without_the_reader_no_passage_is_read(kb, trios_folder):
+    with opql_jax.open(trios_folder, reader=False) as opened:
         answer = opened.ask(QUESTION)
         assert opened.identity != kb.identity
-    assert (
-        answer.evidence is None
-        and not answer.read
-        and not answer.phrases
-        and (answer.entities >= 0).all()
-    )
+    assert answer.evidence is None and not answer.read and not answer.phrases
+    assert (answer.entities >= 0).all()
 
 
 @pytest.mark.parametrize(
-    ('text', 'read', 'whole'),
-    [
-        ('It has 1,345,596 inhabitants.', '345', '1,345,596'),
-        ('some 0.3 °C per decade', '0', '0.3 °C'),
-        ('up to 30% of them', '30', '30%'),
-        ('a single-step, 5-cylinder engine', '5', '5'),
-        ('aged 9–18.', '9', '9'),
-        ('A folk-rock group', 'rock', 'folk-rock'),
-        ('the Dutch-born painter', 'Dutch', 'Dutch'),
-        ('CEO Satya Nadella, founder', 'ya Nadella', 'Satya Nadella'),
-        ('In 1912, 30 people came.', '1912', '1912'),
-        ('of the early 19th century', '19', '19th'),
-    ],
+    'text, read, whole',
+    examples("""
+        It has 1,345,596 inhabitants. | 345 | 1,345,596
+        some 0.3 °C per decade | 0 | 0.3 °C
+        up to 30% of them | 30 | 30%
+        a single-step, 5-cylinder engine | 5 | 5
+        aged 9–18. | 9 | 9
+        A folk-rock group | rock | folk-rock
+        the Dutch-born painter | Dutch | Dutch
+        CEO Satya Nadella, founder | ya Nadella | Satya Nadella
+        In 1912, 30 people came. | 1912 | 1912
+        of the early 19th century | 19 | 19th
+    """),
 )
 def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
     start = text.index(read)

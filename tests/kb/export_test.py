@@ -14,10 +14,8 @@ from opql_jax.kb.text.index_text import index_text
 
 from dangerous import dangerous_in
 
-TEXT = (
-    'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada '
-    'Lovelace in Ærøskøbing.'
-)
+TEXT = 'Ada Lovelace met "Lord" Byron <near> London & wrote of C:\\tmp. Charles Babbage met Ada '
+TEXT += 'Lovelace in Ærøskøbing.'
 GRAPHML = '{http://graphml.graphdrawing.org/xmlns}'
 
 
@@ -116,9 +114,8 @@ def test_triples_follow_the_grammar_and_tell_the_same(folder, kb, expected):
 def read_cell(cell):
     """A text from a cell of a table, by the rule of the page on the command line."""
     cell = re.sub(r"^'(?='*[=+\-@\t\r\n＝＋－＠])", '', cell)
-    pairs = lambda found: bytes.fromhex(found[0].replace('\\u', '')).decode(
-        'utf-16-be', 'surrogatepass'
-    )
+    units = lambda found: bytes.fromhex(found[0].replace('\\u', ''))
+    pairs = lambda found: units(found).decode('utf-16-be', 'surrogatepass')
     return re.sub(r'(?:\\u[0-9a-f]{4})+', pairs, cell)
 
 

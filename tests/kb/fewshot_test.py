@@ -43,12 +43,10 @@ def folders(tmp_path_factory):
     overlapping mentions.
     """
     root = tmp_path_factory.mktemp('fewshot')
-    model = tiny_training.write_untrained(
-        tiny_training.write_prepared(root / 'prepared'), root / 'model'
-    )
-    items = {}
-    for relation, texts in SENTENCES.items():
-        items[relation] = [_item(text.split(), [2], [len(text.split()) - 1]) for text in texts]
+    prepared = tiny_training.write_prepared(root / 'prepared')
+    model = tiny_training.write_untrained(prepared, root / 'model')
+    item = lambda text: _item(text.split(), [2], [len(text.split()) - 1])
+    items = {relation: list(map(item, texts)) for relation, texts in SENTENCES.items()}
     items['near'].append(_item(SENTENCES['near'][1].split(), [2], [4]))
     items['born'].append(_item('a b c'.split(), [0, 1], [1]))
     (root / 'val.json').write_text(json.dumps(items))
@@ -67,8 +65,7 @@ def run(folders, output, **options):
 
 def test_what_was_left_out_is_counted(folders, tmp_path, capsys):
     out = run(folders, tmp_path)
-    assert (out['relations'], out['sentences']) == (3, 9)
-    assert out['left_out'] == LEFT_OUT
+    assert (out['relations'], out['sentences'], out['left_out']) == (3, 9, LEFT_OUT)
     assert json.loads((tmp_path / 'metrics.json').read_text()) == out
     said = capsys.readouterr().out
     found = f'{out["accuracy"]:.4f} +- {out["standard_error"]:.4f}'
@@ -84,10 +81,8 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
     passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
     found = fewshot.relation_embeddings(encoder, params, passages, special, masked)
     topics = [passage.entities.tolist().index(0) for passage in passages]
-    marked = [
-        one_marked.mark_pair(passage, i, 1 - i, special, 0, masked)
-        for passage, i in zip(passages, topics)
-    ]
+    pairs = zip(passages, topics)
+    marked = [one_marked.mark_pair(one, i, 1 - i, special, 0, masked) for one, i in pairs]
     tokens = batching.pad_tokens([m.tokens for m in marked], len(marked), 32, special)
     r1, r2 = (np.array([getattr(m, name) for m in marked], np.int32) for name in ('r1', 'r2'))
     expected = jax.jit(encoder.apply)({'params': params}, tokens, r1, r2)

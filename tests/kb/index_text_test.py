@@ -7,6 +7,7 @@ import pathlib
 import shutil
 
 import pytest
+from damage import flip
 
 import opql_jax
 from opql_jax import cli
@@ -32,12 +33,9 @@ def content(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    """The folder of three documents, and the knowledge base that was made of it."""
-    root = tmp_path_factory.mktemp('engine')
-    write(root / 'articles', ENGINE.documents)
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return root
+def folder(engine_folder):
+    """The folder of three documents, and of the knowledge base that was made of it."""
+    return engine_folder.parent
 
 
 @pytest.fixture(scope='module')
@@ -52,12 +50,8 @@ def check(kb, asked):
     assert asked.said in said
 
 
-def test_ten_trios_answer_from_one_knowledge_base(tmp_path):
-    for name, trio in TRIOS.items():
-        write(tmp_path / 'articles' / name, trio.documents)
-    index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)
-    kb = opql_jax.open(tmp_path / 'kb')
-    wrong = []
+def test_ten_trios_answer_from_one_knowledge_base(trios_folder):
+    kb, wrong = opql_jax.open(trios_folder), []
     for asked in (asked for trio in TRIOS.values() for asked in trio.asked):
         try:
             check(kb, asked)
@@ -73,10 +67,8 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
     assert answer.names[0] == 'Missolonghi'
     assert sum(member.weight for member in answer) == pytest.approx(1, abs=1e-5)
     (path,) = answer.paths('Missolonghi', most=1)
-    assert [fact.ends for fact in path] == [
-        ('Ada Lovelace', 'Lord Byron'),
-        ('Lord Byron', 'Missolonghi'),
-    ]
+    ends = [('Ada Lovelace', 'Lord Byron'), ('Lord Byron', 'Missolonghi')]
+    assert [fact.ends for fact in path] == ends
     assert [text for text, role in path[1].pieces() if role] == ['Lord Byron', 'Missolonghi']
     assert path[1].document == 'articles/lord byron.txt'
     assert answer.paths('London', most=1)[0][0].ends[0] == 'Ada Lovelace'
@@ -84,9 +76,8 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
     assert answer.explain('Ada Lovelace') == 'no fact leads there'
     assert [passage.title for passage in answer.passages(2)] == ['Ada Lovelace', 'Lord Byron']
     assert answer.passages(1)[0].text.startswith(ENGINE.documents['Ada Lovelace'])
-    assert answer.explain().startswith(
-        f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “'
-    )
+    said = f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “'
+    assert answer.explain().startswith(said)
     with pytest.raises(InputError, match='unknown entity'):
         answer.paths('Atlantis')
 
@@ -135,10 +126,8 @@ def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
         shutil.rmtree(encoder)
     else:
         (encoder / 'model.safetensors').write_bytes(b'')
-    with pytest.raises(
-        ManifestError,
-        match='kb/encoder.*run `opql index` again with the same sources, which writes it anew',
-    ):
+    said = 'kb/encoder.*run `opql index` again with the same sources, which writes it anew'
+    with pytest.raises(ManifestError, match=said):
         opql_jax.open(tmp_path / 'kb')
     index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
     assert content(tmp_path / 'kb') == content(folder / 'kb')
@@ -159,14 +148,12 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
     """Each part in turn is the last that was written."""
     from opql_jax.kb.text import index_text as module
 
+    def cut_off(*arguments, **options):
+        raise KeyboardInterrupt
+
     whole = content(folder / 'kb')
-    steps = [(module, name) for name in ('prepare', 'index_passages')]
-    for owner, name in steps:
-
-        def cut_off(*arguments, **options):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(owner, name, cut_off)
+    for name in ('prepare', 'index_passages'):
+        monkeypatch.setattr(module, name, cut_off)
         with pytest.raises(KeyboardInterrupt):
             index_text([folder / 'articles'], tmp_path / name, processes=1)
         monkeypatch.undo()
@@ -183,9 +170,7 @@ def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
         'memory/segment-00000/halves-00000.npy',
     ):
         shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
-        damaged = bytearray((tmp_path / 'damaged' / part).read_bytes())
-        damaged[-9] ^= 1
-        (tmp_path / 'damaged' / part).write_bytes(damaged)
+        flip(tmp_path / 'damaged' / part, -9)
         with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
             damaged = opql_jax.open(tmp_path / 'damaged')
             damaged.ask(ENGINE.asked[1].question)
@@ -196,10 +181,8 @@ def test_what_is_no_text_is_told(tmp_path):
     (tmp_path / 'empty').mkdir()
     with pytest.raises(InputError, match='no text to read'):
         index_text([tmp_path / 'empty'], tmp_path / 'kb')
-    write(
-        tmp_path / 'nameless',
-        {'notes': 'it was late and nobody came, so they went home and slept for a while.'},
-    )
+    text = 'it was late and nobody came, so they went home and slept for a while.'
+    write(tmp_path / 'nameless', {'notes': text})
     with pytest.raises(InputError, match='no name was recognised|empty corpus|no near pairs'):
         index_text([tmp_path / 'nameless'], tmp_path / 'other', processes=1)
     with pytest.raises(InputError):  # and no silent empty knowledge base
@@ -216,10 +199,9 @@ def test_the_command(folder, tmp_path, capsys):
     assert 'Charles Babbage' in record['note']
 
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
-    questions.write_text(
-        '{"id": 7, "question": "Who designed the Analytical Engine?"}\n'
-        '{"id": "b", "question": "who is it?"}\n'
-    )
+    asked = {7: 'Who designed the Analytical Engine?', 'b': 'who is it?'}
+    lines = [json.dumps({'id': key, 'question': text}) for key, text in asked.items()]
+    questions.write_text('\n'.join(lines))
     cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record['id'] for record in records] == [7, 'b']
@@ -237,14 +219,10 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'
     questions.write_text(line)
     (tmp_path / 'link').symlink_to(questions)
-    retrieve = lambda out: cli.main(
-        ['retrieve', kb, '--questions', str(questions), '--out', str(out)]
-    )
-    for out, said in (
-        (questions, 'holds the questions'),
-        (tmp_path / 'link', 'holds the questions'),
-        (tmp_path, 'is a folder'),
-    ):
+    command = ['retrieve', kb, '--questions', str(questions), '--out']
+    retrieve = lambda out: cli.main([*command, str(out)])
+    refused = {questions: 'holds the questions', tmp_path / 'link': 'holds the questions'}
+    for out, said in {**refused, tmp_path: 'is a folder'}.items():
         with pytest.raises(SystemExit, match=f'error: .*{said}'):
             retrieve(out)
     (tmp_path / 'link').unlink()

@@ -2,12 +2,7 @@
 speaks of it.
 """
 
-import json
-
-import pytest
-
 import opql_jax
-from opql_jax.kb.text.index_text import index_text
 
 DOCUMENTS = {
     'Kestrel Observatory': (
@@ -25,23 +20,12 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('kinds')
-    lines = [
-        json.dumps({'id': title, 'title': title, 'text': text}) for title, text in DOCUMENTS.items()
-    ]
-    (folder / 'texts.jsonl').write_text('\n'.join(lines))
-    index_text([folder / 'texts.jsonl'], folder / 'kb', processes=1)
-    return folder / 'kb'
-
-
 def named(kb, kind):
     return {name for name, found in zip(kb.vocab.names, kb.vocab.kinds) if found == kind}
 
 
-def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(folder):
-    with opql_jax.open(folder) as kb:
+def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(index):
+    with opql_jax.open(index(DOCUMENTS)) as kb:
         assert {kind: named(kb, kind) - {'Kestrel Observatory'} for kind in KINDS} == KINDS
         recognised = dict(zip(kb.prepared.vocab.names, kb.prepared.vocab.kinds))
         told = {name: kind for kind, names in KINDS.items() for name in names}

@@ -18,16 +18,11 @@ from opql_jax.kb.text import question_plans
 
 pytest.importorskip('lark')
 
-PIECES = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
-WORDS = [
-    f'{word} '
-    for word in 'the The of which what who and top first or year it is in Ada how'.split()
-] + ['top 1 ', 'Ada and ']
-UNITS = [
-    *PIECES,
-    *WORDS,
-    *map(''.join, itertools.permutations([' ', 'A', '"', '\\', "'s ", 'the ', 'which '], 2)),
-]
+UNITS = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
+WORDS = 'the/The/of/which/what/who/and/top/first/or/year/it/is/in/Ada/how/top 1/Ada and'
+UNITS += [f'{word} ' for word in WORDS.split('/')]
+PAIRED = [' ', 'A', '"', '\\', "'s ", 'the ', 'which ']
+UNITS += map(''.join, itertools.permutations(PAIRED, 2))
 VOCAB = EntityVocab.from_names(['Ada Lovelace', 'The Who', 'Is', 'A' * 50, 'The ' * 20 + 'Ada'])
 LINKER = QuestionLinker(VOCAB)
 

@@ -63,13 +63,8 @@ def contents(memory):
     apart from the ids of the entries.
     """
     where = [item['passage'] for item in memory.provenance(memory.ids)]
-    rows = zip(
-        memory.topic.tolist(),
-        memory.target.tolist(),
-        where,
-        np.asarray(memory.relations()).round(4).tolist(),
-    )
-    return sorted(rows)
+    relations = np.asarray(memory.relations()).round(4).tolist()
+    return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))
 
 
 @pytest.fixture(scope='module')
@@ -118,9 +113,6 @@ def test_pairs_of_the_new_text_are_counted_in_it_alone(world):
     often = {pair for pair, passages in seen.items() if len(passages) > 1}
     wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
     rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
-    assert (
-        {(int(prepared.pairs['topic'][r]), int(prepared.pairs['target'][r])) for r in rows}
-        == wanted
-        < often
-    )
+    topics, targets = (prepared.pairs[side][rows].tolist() for side in ('topic', 'target'))
+    assert set(zip(topics, targets)) == wanted < often
     assert (prepared.pairs['passage'][rows] >= old).all()

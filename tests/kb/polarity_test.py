@@ -6,7 +6,6 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.polarity import denies_answer, refutes
 
 
@@ -69,18 +68,14 @@ def test_a_sentence_refutes_what_it_says_outright_of_two_names(sentence, topic, 
     assert refutes(fact(sentence, topic, target)) == refuted
 
 
-def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(tmp_path):
-    folder = tmp_path / 'texts'
-    folder.mkdir()
-    (folder / 'Glass Harbour.txt').write_text(
-        'Glass Harbour\n\nGlass Harbour is a play. Glass Harbour was never written by Edda Roth. '
+def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
+    play = (
+        'Glass Harbour is a play. Glass Harbour was never written by Edda Roth. '
         'Ivo Lang wrote Glass Harbour in 1911.'
     )
-    (folder / 'Edda Roth.txt').write_text('Edda Roth\n\nEdda Roth was a painter of Bergen.')
-    index_text([folder], tmp_path / 'kb', processes=1)
-    with opql_jax.open(tmp_path / 'kb') as kb:
+    texts = {'Glass Harbour': play, 'Edda Roth': 'Edda Roth was a painter of Bergen.'}
+    with opql_jax.open(index(texts)) as kb:
         answer = kb.ask('Who wrote Glass Harbour?')
-        names = [member.name for member in answer]
-        assert names[0] == 'Ivo Lang' and 'Edda Roth' in names
-        assert answer.probabilities[names.index('Edda Roth')] < 0.5
+        assert answer.names[0] == 'Ivo Lang' and 'Edda Roth' in answer.names
+        assert answer.probabilities[answer.names.index('Edda Roth')] < 0.5
         assert (answer.probabilities[:-1] >= answer.probabilities[1:]).all()

@@ -12,6 +12,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.sets.query import Combined, Entity, Follow, Top, Where, quoted
 from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 
+from examples import examples
+
 pytest.importorskip('lark')
 
 A, B, C = Entity('A'), Entity('B'), Entity('C')
@@ -90,28 +92,25 @@ def test_any_text_is_a_query_or_told_with_a_column(text):
         assert parse(str(query)) == query
 
 
-@pytest.mark.parametrize(
-    ('text', 'column', 'told'),
-    [
-        ('A . & B', 5, "expected a relation, found '&'"),
-        ('A . b &', 8, 'expected a name, the query ends'),
-        ('A [color=x]', 4, "expected kind or entity, found 'c'"),
-        ('A . b top 0', 11, "expected a number from 1 to 999999999, found '0'"),
-        ('A . b top 9999999999', 11, "expected a number from 1 to 999999999, found '9'"),
-        ('(A . b', 7, 'expected ), the query ends'),
-        ('A ) b', 3, "expected the end of the query, found ')'"),
-        ('"" . x', 1, "expected a name, found '\"'"),
-        ('"A" b', 5, "expected an operator, found 'b'"),
-        ('A [kind=person', 15, 'expected ], the query ends'),
-        ('', 1, 'expected a name, the query ends'),
-    ],
-)
-def test_errors_point_at_the_column(text, column, told):
-    with pytest.raises(InputError) as raised:
-        parse(text)
-    message, line, mark = str(raised.value).splitlines()
-    assert message.startswith(f'query, column {column}: ') and told in message
-    assert (line, mark) == (f'  {text}', ' ' * (column + 1) + '^')
+def test_errors_point_at_the_column():
+    for text, column, told in examples("""
+        A . & B | 5 | a relation, found '&'
+        A . b & | 8 | a name, the query ends
+        A [color=x] | 4 | kind or entity, found 'c'
+        A . b top 0 | 11 | a number from 1 to 999999999, found '0'
+        A . b top 9999999999 | 11 | a number from 1 to 999999999, found '9'
+        (A . b | 7 | ), the query ends
+        A ) b | 3 | the end of the query, found ')'
+        "" . x | 1 | a name, found '"'
+        "A" b | 5 | an operator, found 'b'
+        A [kind=person | 15 | ], the query ends
+        | 1 | a name, the query ends
+    """):
+        with pytest.raises(InputError) as raised:
+            parse(text)
+        message, line, mark = str(raised.value).splitlines()
+        assert message.startswith(f'query, column {column}: ') and f'expected {told}' in message
+        assert (line, mark) == (f'  {text}', ' ' * (int(column) + 1) + '^')
 
 
 def test_what_is_too_long_or_deep_is_told():

@@ -18,7 +18,6 @@ from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import ScannIndex
 
-import tiny_training
 from ann_memories import with_scann
 from question_records import question_record
 
@@ -26,9 +25,9 @@ SPLITS = ('1-hop/dev', '2-hop/dev')
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
+def folder(world):
     """A knowledge base over the generated corpus, as keyword arguments."""
-    return dict(kb=str(tiny_training.write_world(tmp_path_factory.mktemp('world'))))
+    return dict(kb=str(world))
 
 
 @pytest.fixture(scope='module')
@@ -41,18 +40,9 @@ def question_file(kb, tmp_path_factory):
     """Twelve 2-hop questions, with an unknown topic and an unknown answer among them."""
     path, names = tmp_path_factory.mktemp('questions') / 'mine.jsonl', kb.vocab.names
     records = [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:10]]
-    records.insert(
-        3,
-        question_record(
-            'unknown topic', 'who wrote [Nowhere to be Found] at all', names[0], hops=2
-        ),
-    )
-    records.insert(
-        7,
-        question_record(
-            'unknown answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5], hops=2
-        ),
-    )
+    of = lambda what, marked, *answers: question_record(f'unknown {what}', marked, *answers, hops=2)
+    records.insert(3, of('topic', 'who wrote [Nowhere to be Found] at all', names[0]))
+    records.insert(7, of('answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5]))
     write_questions(path, records)
     return path
 
@@ -112,28 +102,20 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
     )
     whole, by_index = open_kb(**folder, k=16, filter=False), open_kb(**folder, k=16, index=index)
     questions = kb.prepared.questions('2-hop/dev')[:20]
-    same = [
-        a.entities[0] == b.entities[0]
-        for a, b in zip(whole.answer(questions), by_index.answer(questions))
-    ]
+    pairs = zip(whole.answer(questions), by_index.answer(questions))
+    same = [one.entities[0] == other.entities[0] for one, other in pairs]
     assert np.mean(same) >= 0.9 and whole.identity != by_index.identity
-    metrics = evaluate(
-        **folder, output_dir=str(tmp_path / 'scored'), questions='2-hop/dev', k=16, index=index
-    )
-    infer(**folder, questions='2-hop/dev', output=str(tmp_path / 'out.jsonl'), k=16, index=index)
-    written, scored = (
-        read_predictions(path)
-        for path in (tmp_path / 'out.jsonl', tmp_path / 'scored/2-hop/dev.predictions.jsonl')
-    )
-    assert [r['answers'] for r in written] == [r['answers'] for r in scored] and metrics
+    options = dict(**folder, questions='2-hop/dev', k=16, index=index)
+    assert evaluate(**options, output_dir=str(tmp_path / 'scored'))
+    infer(**options, output=str(tmp_path / 'out.jsonl'))
+    answers_in = lambda name: [record['answers'] for record in read_predictions(tmp_path / name)]
+    assert answers_in('out.jsonl') == answers_in('scored/2-hop/dev.predictions.jsonl')
     capsys.readouterr()
-    cli.main(
-        ['ask', folder['kb'], bracketed(questions[0]), '--hops', '2', '--index', index, '--json']
-    )
-    asked = open_kb(**folder, index=index).ask(bracketed(questions[0]), hops=2)
-    assert (
-        json.loads(capsys.readouterr().out)['answers'][0]['key'] == kb.vocab.keys[asked.entities[0]]
-    )
+    asked = bracketed(questions[0])
+    cli.main(['ask', folder['kb'], asked, '--hops', '2', '--index', index, '--json'])
+    printed = json.loads(capsys.readouterr().out)
+    right = open_kb(**folder, index=index).ask(asked, hops=2)
+    assert printed['answers'][0]['key'] == kb.vocab.keys[right.entities[0]]
     for options, said in (
         ({'filter': True}, 'rows of known topics alone: leave out the index'),
         ({'memory': 'index'}, 'index'),
@@ -205,10 +187,7 @@ def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_
     lines = path.read_text('utf-8').split('\n')
     for changed, said in (
         ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),
-        (
-            [lines[0].replace('"question": "', '"question": "not '), *lines[1:]],
-            'out.jsonl, line 1 answers',
-        ),
+        ([lines[0].replace('question": "', 'question": "not '), *lines[1:]], 'line 1 answers'),
         ([*lines[:4], lines[4][:50], *lines[5:]], 'out.jsonl, line 5: not a prediction'),
     ):
         path.write_text('\n'.join(changed), encoding='utf-8')

@@ -8,6 +8,8 @@ import opql_jax
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.stated import has_role, left, says
 
+from examples import examples
+
 
 @pytest.mark.parametrize(
     ('question', 'sentence', 'stated'),
@@ -33,44 +35,29 @@ def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
     assert says(question, sentence) is stated
 
 
+WRITERS = """
+    Low Tide was directed by Ann Bell. | no
+    It was written and directed by Ann Bell. | yes
+    It was written, directed, and edited by Ann Bell. | yes
+    written, directed by, and starring Ann Bell. | yes
+    directed by Joe Orr from a script of Ann Bell. | yes
+    directed by Joe Orr. The author is Ann Bell. | yes
+    directed by Joe Orr, from a book by Ann Bell. | yes
+"""
+OTHERS = """
+    Who stars in Low Tide? | Cy Orr | directed by Ann Bell and stars Cy Orr. | yes
+    Which films star Ann Bell? | Ann Bell | It was produced by Joe Orr and Ann Bell. | no
+    Where was Ann Bell born? | Ann Bell | It was produced by Ann Bell. | yes
+    Which films did Ann Bell write? | Ann Bell | starring Ann Bell and written by Bell | yes
+"""
+
+
 @pytest.mark.parametrize(
-    ('question', 'name', 'sentence', 'has'),
-    [
-        ('Who wrote Low Tide?', 'Ann Bell', 'Low Tide was directed by Ann Bell.', False),
-        ('Who wrote Low Tide?', 'Ann Bell', 'It was written and directed by Ann Bell.', True),
-        (
-            'Who wrote Low Tide?',
-            'Ann Bell',
-            'It was written, directed, and edited by Ann Bell.',
-            True,
-        ),
-        ('Who wrote Low Tide?', 'Ann Bell', 'written, directed by, and starring Ann Bell.', True),
-        (
-            'Who wrote Low Tide?',
-            'Ann Bell',
-            'directed by Joe Orr from a script of Ann Bell.',
-            True,
-        ),
-        ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr. The author is Ann Bell.', True),
-        ('Who wrote Low Tide?', 'Ann Bell', 'directed by Joe Orr, from a book by Ann Bell.', True),
-        ('Who stars in Low Tide?', 'Cy Orr', 'directed by Ann Bell and stars Cy Orr.', True),
-        (
-            'Which films star Ann Bell?',
-            'Ann Bell',
-            'It was produced by Joe Orr and Ann Bell.',
-            False,
-        ),
-        ('Where was Ann Bell born?', 'Ann Bell', 'It was produced by Ann Bell.', True),
-        (
-            'Which films did Ann Bell write?',
-            'Ann Bell',
-            'starring Ann Bell and written by Bell',
-            True,
-        ),
-    ],
+    'question, name, sentence, has',
+    [('Who wrote Low Tide?', 'Ann Bell', *row) for row in examples(WRITERS)] + examples(OTHERS),
 )
 def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
-    assert has_role(question, name, sentence) is has
+    assert has_role(question, name, sentence) is (has == 'yes')
 
 
 @pytest.fixture(scope='module')

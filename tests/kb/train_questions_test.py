@@ -19,6 +19,8 @@ from opql_jax.kb.verify import verify
 from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
 
+from examples import examples
+
 # Who was born where, taught whom and wrote what.
 PEOPLE = 'Anna Berg/Carl Dorn/Emma Falk/Georg Hahn/Ida Jung/Karl Lang/Maria Nold'
 PLACES = ['Vienna', 'Berlin', 'Munich', 'Hamburg', 'Dresden', 'Leipzig', 'Cologne']
@@ -38,20 +40,22 @@ def write(path, records):
     return path
 
 
-@pytest.fixture(scope='module')
-def original(tmp_path_factory):
-    """A knowledge base of a document for each person."""
-    root = tmp_path_factory.mktemp('people')
-    (root / 'articles').mkdir()
+def documents():
     for i, (name, place) in enumerate(zip(NAMES, PLACES)):
         died, teacher = PLACES[(i + 3) % 7], NAMES[(i + 1) % 7]
         text = (
             f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of '
             f'{name}. {name} died in {died}.'
         )
-        (root / 'articles' / f'{i}.txt').write_text(f'{name}\n\n{text}\n', encoding='utf-8')
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return root / 'kb'
+        yield {'id': str(i), 'title': name, 'text': text}
+
+
+@pytest.fixture(scope='module')
+def original(tmp_path_factory):
+    """A knowledge base of a document for each person."""
+    kb = tmp_path_factory.mktemp('people') / 'kb'
+    index_text(list(documents()), kb, processes=1)
+    return kb
 
 
 @pytest.fixture
@@ -119,36 +123,32 @@ def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
     assert train_questions(kb, tmp_path / 'q.jsonl', most=3).not_needed > 0
 
 
-@pytest.mark.parametrize(
-    'line, message',
-    [
-        ('{"id": "a", "question": "x"}', 'answers: missing'),
-        ('{"id": "a", "question": "x", "answers": []}', 'at least one name'),
-        ('{"id": "a", "question": " ", "answers": ["Vienna"]}', 'question: expected a string'),
-        ('{"id": "a", "question": "x", "answers": [3]}', r'answers\[0\]'),
-        ('{"id": "q0", "question": "x", "answers": ["y"]}', "'q0' is already that of line 1"),
-        ('[]', 'expected a JSON object'),
-    ],
-)
-def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path, line, message):
-    path = write(tmp_path / 'q.jsonl', rows()[:1])
-    path.write_text(path.read_text() + line + '\n')
-    with pytest.raises(InputError, match=rf'q\.jsonl:2: .*{message}'):
-        train_questions(kb, path)
+def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path):
+    for line, message in examples(r"""
+        {"id": "a", "question": "x"} | answers: missing
+        {"id": "a", "question": "x", "answers": []} | at least one name
+        {"id": "a", "question": " ", "answers": ["Vienna"]} | question: expected a string
+        {"id": "a", "question": "x", "answers": [3]} | answers\[0\]
+        {"id": "q0", "question": "x", "answers": ["y"]} | 'q0' is already that of line 1
+        [] | expected a JSON object
+    """):
+        path = write(tmp_path / 'q.jsonl', rows()[:1])
+        path.write_text(f'{path.read_text()}{line}\n')
+        with pytest.raises(InputError, match=rf'q\.jsonl:2: .*{message}'):
+            train_questions(kb, path)
     assert not (kb / QUESTION_MAP).exists()
 
 
 def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(
-    original, tmp_path, capsys
+    original, kb, tmp_path, capsys
 ):
-    kb = shutil.copytree(original, tmp_path / 'kb')
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
     assert 'untrained' in capsys.readouterr().out
     learnt = opql_jax.open(kb).identity
-    index_text([original.parent / 'articles'], kb, processes=1)
+    index_text(list(documents()), kb, processes=1)
     assert opql_jax.open(kb).identity == learnt
     shutil.rmtree(kb / QUESTION_MAP)
-    index_text([original.parent / 'articles'], kb, processes=1)
+    index_text(list(documents()), kb, processes=1)
     assert opql_jax.open(kb).identity == opql_jax.open(original).identity
 
 
@@ -159,10 +159,7 @@ def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
     assert few.left_out == 0
     assert 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)
     assert opql_jax.open(kb).text_answerer.map.log_odds == 0
-    others = [
-        {'id': f'o{i}', 'question': f'the zorp of {name}', 'answers': ['Atlantis']}
-        for i, name in enumerate(NAMES)
-    ]
+    others = [row | {'id': row['id'].replace('q', 'o'), 'answers': ['Atlantis']} for row in rows()]
     # Half of which have no right answer in the text.
     questions = write(tmp_path / 'q.jsonl', rows() + others)
     monkeypatch.setattr('opql_jax.kb.trained.train_questions._ENOUGH', 2 * len(NAMES))

@@ -26,17 +26,19 @@ def test_dates_in_any_form_have_an_order(earlier, later):
     assert compare('date', earlier, later) == -1 and compare('date', later, earlier) == 1
 
 
-@pytest.mark.parametrize(
-    'one, other',
-    [('1994', '9 June 1994'), ('1994', '1994'), ('the 1990s', '1994'), ('20th century', '1950')],
-)
-def test_dates_that_overlap_have_none(one, other):
-    assert compare('date', one, other) == 0
+def test_dates_that_overlap_have_none():
+    for one, other in examples("""
+        1994 | 9 June 1994
+        1994 | 1994
+        the 1990s | 1994
+        20th century | 1950
+    """):
+        assert compare('date', one, other) == 0
 
 
-@pytest.mark.parametrize('text', ['Tuesday', '9 June', 'soon', '1,994', '412 metres'])
-def test_what_names_no_year_is_no_date(text):
-    assert date(text) is None
+def test_what_names_no_year_is_no_date():
+    for text in ('Tuesday', '9 June', 'soon', '1,994', '412 metres'):
+        assert date(text) is None, text
 
 
 def test_a_day_lies_in_its_year_and_a_year_in_no_day():
@@ -85,13 +87,10 @@ def test_what_measures_something_else_is_not_compared(one, other):
     assert compare('number', one, other) is None
 
 
-@pytest.mark.parametrize(
-    'names',
-    [
-        ('American', 'United States', 'the U.S.', 'USA'),
-        ('British', 'the United Kingdom', 'UK'),
-        ('Dutch', 'the Netherlands'),
-    ],
-)
-def test_names_and_adjectives_of_a_country_are_one(names):
-    assert len({country(name) for name in names}) == 1 and country(names[0])
+def test_names_and_adjectives_of_a_country_are_one():
+    for names in examples("""
+        American | United States | the U.S. | USA
+        British | the United Kingdom | UK
+        Dutch | the Netherlands
+    """):
+        assert len({country(name) for name in names}) == 1 and country(names[0])

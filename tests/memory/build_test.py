@@ -8,6 +8,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
+from opql_jax.memory.format import SPANS
 
 from tiny_memories import ENTITIES, HASHES, digest_of_tree, make, make_table, relations_of
 
@@ -19,9 +20,8 @@ def all_relations(memory):
 def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_path):
     table = make_table()
     memory = make(tmp_path, table)
-    rows = np.lexsort(
-        (table.target_start, table.topic_start, table.passage, table.target, table.topic)
-    )
+    keys = 'target_start', 'topic_start', 'passage', 'target', 'topic'
+    rows = np.lexsort([getattr(table, key) for key in keys])
     np.testing.assert_array_equal(memory.topic, table.topic[rows])
     np.testing.assert_array_equal(memory.target, table.target[rows])
     np.testing.assert_array_equal(all_relations(memory), relations_of(rows))
@@ -37,14 +37,9 @@ def test_provenance_of_an_entry_is_the_row_it_was_encoded_from(tmp_path):
     for entry, found in zip(ids, memory.provenance(ids), strict=True):
         of_rows = relations_of(range(len(table)))
         (row,) = np.flatnonzero((of_rows == all_relations(memory)[entry]).all(1))
-        assert found == {
-            'entry': entry,
-            'passage': table.passage[row],
-            'topic': (table.topic_start[row], table.topic_end[row]),
-            'target': (table.target_start[row], table.target_end[row]),
-            'topic_sentence': (table.topic_sentence_start[row], table.topic_sentence_end[row]),
-            'target_sentence': (table.target_sentence_start[row], table.target_sentence_end[row]),
-        }
+        place = lambda name, row=row: getattr(table, name)[row]
+        spans = {span: (place(f'{span}_start'), place(f'{span}_end')) for span in SPANS}
+        assert found == {'entry': entry, 'passage': table.passage[row], **spans}
 
 
 def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path):
@@ -59,9 +54,8 @@ def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path)
         candidates = np.flatnonzero((table.topic == topic) & (table.target == target))
         assert len(set(rows)) == len(rows) == min(AVERAGED_MENTIONS, len(candidates))
         assert set(rows) <= set(candidates)
-        np.testing.assert_allclose(
-            all_relations(memory)[entry], relations_of(rows).mean(0), rtol=1e-6, atol=1e-7
-        )
+        mean = relations_of(rows).mean(0)
+        np.testing.assert_allclose(all_relations(memory)[entry], mean, rtol=1e-6, atol=1e-7)
 
 
 def interrupted(directory, after_shards=2, **options):
@@ -137,15 +131,9 @@ def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, 
         ({'shard_rows': 0}, 'shard_rows=0'),
         ({'hashes': {'encoder': 'x'}}, 'hashes lacks entity_table, vocabulary'),
         ({'entries': make_table(0)}, 'no pairs'),
-        (
-            {'encode': lambda rows: np.zeros((len(rows), 2))},
-            r'\(7, 2\) for 7 rows of relation_dim',
-        ),
+        ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'\(7, 2\) for 7 rows of relation_dim'),
         ({'encode': lambda rows: np.full((len(rows), 3), np.nan)}, 'not finite in float32'),
-        (
-            {'encode': lambda rows: np.full((len(rows), 3), 1e6), 'dtype': 'float16'},
-            'not finite in float16',
-        ),
+        ({'encode': lambda rows: relations_of(rows) * 1e6, 'dtype': 'float16'}, 'in float16'),
     ],
 )
 def test_bad_input_is_named(tmp_path, options, message):
@@ -175,10 +163,8 @@ def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
     rows = np.array([(0, 2, 0, 0, 2), (1, 0, 0, 1, 0), (3, 1, 1, 0, 1)])
     table = EntryTable.from_pairs(dict(zip(columns, rows.T)), PASSAGES)
     texts = [PASSAGES['text'][i].as_py() for i in table.passage]
-    cut = lambda span: [
-        text[a:b]
-        for text, a, b in zip(texts, getattr(table, f'{span}_start'), getattr(table, f'{span}_end'))
-    ]
+    places = lambda span: (getattr(table, f'{span}_{end}') for end in ('start', 'end'))
+    cut = lambda span: [text[a:b] for text, a, b in zip(texts, *places(span))]
     assert cut('topic') == ['Éa', 'Bo', 'Dee']
     assert cut('target') == ['Cy', 'Éa', 'Bo']
     assert cut('topic_sentence') == ['Éa met Bo. ', 'Éa met Bo. ', 'Dee saw Bo.']

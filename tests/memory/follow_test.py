@@ -39,19 +39,11 @@ def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
 def make_queries(rng, *, whole_numbers=False, batch=B):
     """Random queries and topic sets with unused slots anywhere; weights are not normalised."""
     draw = (lambda *s: rng.integers(-2, 3, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
-    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(batch)]).astype(
-        np.int32
-    )
-    topics = np.where(rng.random((batch, K)) < 0.3, -1, topics)
-    log_weights = (
-        -rng.integers(0, 3, (batch, K)) if whole_numbers else rng.normal(size=(batch, K))
-    ).astype(np.float32)
-    return (
-        draw(batch, DIM_E).astype(np.float32),
-        draw(batch, DIM_R).astype(np.float32),
-        topics,
-        log_weights,
-    )
+    topics = np.stack([rng.choice(NUM_ENTITIES, K, replace=False) for _ in range(batch)])
+    topics = np.where(rng.random((batch, K)) < 0.3, -1, topics).astype(np.int32)
+    log_weights = -rng.integers(0, 3, (batch, K)) if whole_numbers else rng.normal(size=(batch, K))
+    query_e, query_r = draw(batch, DIM_E).astype(np.float32), draw(batch, DIM_R).astype(np.float32)
+    return query_e, query_r, topics, log_weights.astype(np.float32)
 
 
 def reference_scores(query_e, query_r, topics, log_weights, memory, table):
@@ -62,11 +54,8 @@ def reference_scores(query_e, query_r, topics, log_weights, memory, table):
             if topic in x:
                 alpha = float(log_weights[b, list(x).index(topic)])
                 relation = np.asarray(memory.relations[i], np.float64)
-                scores[b, i] = (
-                    query_e[b].astype(float) @ table[topic].astype(float)
-                    + query_r[b] @ relation
-                    + alpha
-                )
+                of_topic = query_e[b].astype(float) @ table[topic].astype(float)
+                scores[b, i] = of_topic + query_r[b] @ relation + alpha
     return scores
 
 
@@ -81,9 +70,8 @@ def reference_follow(scores, target, k):
         weights = {}
         for i, share in zip(ids, beta):
             weights[int(target[i])] = weights.get(int(target[i]), 0.0) + share
-        found.append(
-            (list(ids), beta, sorted(weights.items(), key=lambda item: (-item[1], item[0])))
-        )
+        weights = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+        found.append((list(ids), beta, weights))
     return found
 
 
@@ -105,7 +93,7 @@ def padded(values, fill):
     return np.concatenate([np.asarray(values), np.full(TOP - len(values), fill)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_rows=st.sampled_from([1, 4, 30]),
@@ -127,7 +115,7 @@ def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows
         np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_hop_equals_dense_reference(seed):
     rng = np.random.default_rng(seed)
@@ -138,12 +126,9 @@ def test_hop_equals_dense_reference(seed):
     for b, (kept, beta, weights) in enumerate(reference_follow(expected, memory.target, TOP)):
         np.testing.assert_array_equal(hop.entry_rows[b], padded(kept, -1))
         np.testing.assert_allclose(hop.beta[b], padded(beta, 0), atol=1e-5)
-        np.testing.assert_array_equal(
-            hop.entities[b], padded([entity for entity, _ in weights], -1)
-        )
-        np.testing.assert_allclose(
-            hop.weights[b], padded([weight for _, weight in weights], 0), atol=1e-5
-        )
+        entities, weights = zip(*weights) if weights else ((), ())
+        np.testing.assert_array_equal(hop.entities[b], padded(entities, -1))
+        np.testing.assert_allclose(hop.weights[b], padded(weights, 0), atol=1e-5)
 
 
 # Products with inf are NaN with a sign, where queries have both.
@@ -163,13 +148,10 @@ def test_a_row_that_is_not_finite_is_never_found(value, rows):
 
 
 def test_more_pairs_of_targets_than_fit_are_refused_before_they_are_allocated():
-    with pytest.raises(
-        InputError, match=r'k=100000 for 64 queries would take 596 GiB: k can be 4096, or ask fewer'
-    ):
-        jax.eval_shape(
-            aggregate,
-            *(jax.ShapeDtypeStruct((64, 100_000), dtype) for dtype in (np.int32, np.float32)),
-        )
+    arrays = [jax.ShapeDtypeStruct((64, 100_000), dtype) for dtype in (np.int32, np.float32)]
+    said = 'k=100000 for 64 queries would take 596 GiB: k can be 4096, or ask fewer'
+    with pytest.raises(InputError, match=said):
+        jax.eval_shape(aggregate, *arrays)
 
 
 @pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])
@@ -179,9 +161,8 @@ def test_a_query_that_is_not_finite_shows_in_its_weights(part, value):
     memory, table = make_memory(rng, 30)
     queries = [np.array(query) for query in make_queries(rng)[:2]]
     queries[part][1, 0] = value
-    hop = jit_follow(
-        *queries, np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32), memory, table
-    )
+    from_topic = np.full((B, 1), 3, np.int32), np.zeros((B, 1), np.float32)
+    hop = jit_follow(*queries, *from_topic, memory, table)
     for weights in (hop.weights, hop.beta):
         np.testing.assert_array_equal(np.isnan(weights).all(axis=1), np.arange(B) == 1)
         np.testing.assert_array_equal(np.isnan(weights).any(axis=1), np.arange(B) == 1)
@@ -220,23 +201,14 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     topics = np.array(topics, np.int32)
 
     def loss(query_e, query_r, log_weights):
-        hop = follow_lib.follow(
-            memory,
-            jnp.asarray(table),
-            Queries(query_e, query_r),
-            TopicSet(topics, log_weights),
-            TOP,
-            4,
-        )
+        hop = jit_follow(query_e, query_r, topics, log_weights, memory, table)
         return jnp.sum(hop.weights**2) + jnp.sum(jnp.log(hop.beta + 1)), hop
 
-    ones = (
-        np.ones((1, DIM_E), np.float32),
-        np.ones((1, DIM_R), np.float32),
-        np.zeros((1, 2), np.float32),
+    ones = [np.ones((1, size), np.float32) for size in (DIM_E, DIM_R)]
+    ones.append(np.zeros((1, 2), np.float32))
+    (value, hop), gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))(
+        *ones
     )
-    memory = jax.tree.map(jnp.asarray, memory)
-    (value, hop), gradients = jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(*ones)
     assert value == 0
     assert (hop.entities == -1).all() and (hop.entry_rows == -1).all()
     assert (hop.weights == 0).all() and (hop.beta == 0).all()
@@ -260,11 +232,7 @@ def test_gradients_equal_those_of_the_dense_computation():
 
     def sparse(query_e, query_r, log_weights, table, relations):
         arrays = jax.tree.map(jnp.asarray, memory)._replace(relations=relations)
-        return loss_of(
-            follow_lib.follow(
-                arrays, table, Queries(query_e, query_r), TopicSet(topics, log_weights), TOP, 4
-            )
-        )
+        return loss_of(jit_follow(query_e, query_r, topics, log_weights, arrays, table))
 
     chosen = reference_scores(query_e, query_r, topics, log_weights, memory, table)
     kept = np.zeros_like(chosen, bool)
@@ -291,8 +259,5 @@ def test_gradients_equal_those_of_the_dense_computation():
 
 def test_bad_k_and_block_are_named():
     memory, table = make_memory(np.random.default_rng(0), 5)
-    query_e, query_r, topics, log_weights = make_queries(np.random.default_rng(0))
     with pytest.raises(ValueError, match='k=0, block=4'):
-        follow_lib.top_k(
-            memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), 0, 4
-        )
+        jit_topk(*make_queries(np.random.default_rng(0)), memory, table, k=0)

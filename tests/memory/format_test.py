@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from damage import edit, sign
+from damage import changed, put, sign, stating
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
@@ -27,28 +27,9 @@ def directory(tmp_path):
 
 @pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
 def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
-    with pytest.raises(
-        InputError, match=f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'
-    ):
+    said = f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'
+    with pytest.raises(InputError, match=said):
         Memory.open(directory, **{f'{kind}_hash': '0' * 64})
-
-
-def change(column, function):
-    """Replaces a column of a memory, and signs it."""
-
-    def damage(directory):
-        file = directory / f'segment-00000/{column}.npy'
-        np.save(file, function(np.array(np.load(file))))
-        sign(directory)
-
-    return damage
-
-
-def put(row, value):
-    """Sets a row of an array."""
-    return lambda array: np.concatenate(
-        [array[:row], np.full_like(array[row : row + 1], value), array[row + 1 :]]
-    )
 
 
 def reverse_provenance(directory):
@@ -59,38 +40,28 @@ def reverse_provenance(directory):
     sign(directory)
 
 
-def stating(**fields):
-    """States something else in the manifest."""
-    return lambda directory: edit(directory, **fields)
+TOPIC, TARGET, IDS, SHARD = (
+    f'segment-00000/{name}.npy' for name in ('topic', 'target', 'ids', 'relations-00001')
+)
+NOT_IDS = 'ids.npy: not ids from 0 on, each once'
 
 
-# Folders whose digests are right, and numbers possible: what would be found under another entity or
-# entry.
-SIGNED = {
-    'topics fall': (change('topic', lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
-    'a target of no entity': (change('target', put(3, 6)), 'target.npy: has numbers from 0 to 6'),
-    'an id twice': (change('ids', put(3, 4)), 'ids.npy: not ids from 0 on, each once'),
-    'ids fall within a topic': (
-        change('ids', lambda ids: ids[::-1]),
-        'ids.npy: not ids from 0 on, each once, rising',
-    ),
-    'NaN': (
-        change('relations-00001', put(3, np.nan)),
-        'relations-00001.npy: row 3 has a number that is not finite',
-    ),
-    'entries of another shard': (
-        reverse_provenance,
-        'provenance-0000.*: its entries are not those of the shard',
-    ),
-    'fewer entries': (stating(num_entries=39), 'num_entries is 39, there are 40 living entries'),
-    'more entities': (stating(num_entities=2**31 - 1), 'num_entities is 2147483647, of 6'),
-    'more mentions': (stating(num_mentions=41), 'num_mentions is 41, there are 40'),
-}
-
-
-@pytest.mark.parametrize('name', SIGNED)
-def test_a_signed_folder_is_not_believed(directory, name):
-    damage, message = SIGNED[name]
+# Digests are right, and numbers possible: what would be found under another entity or entry.
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (changed(TOPIC, lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
+        (changed(TARGET, put(3, 6)), 'target.npy: has numbers from 0 to 6'),
+        (changed(IDS, put(3, 4)), NOT_IDS),
+        (changed(IDS, lambda ids: ids[::-1]), f'{NOT_IDS}, rising'),
+        (changed(SHARD, put(3, np.nan)), 'relations-00001.npy: row 3 has .* not finite'),
+        (reverse_provenance, 'provenance-0000.*: its entries are not those of the shard'),
+        (stating(num_entries=39), 'num_entries is 39, there are 40 living entries'),
+        (stating(num_entities=2**31 - 1), 'num_entities is 2147483647, of 6'),
+        (stating(num_mentions=41), 'num_mentions is 41, there are 40'),
+    ],
+)
+def test_a_signed_folder_is_not_believed(directory, damage, message):
     damage(directory)
     with pytest.raises(ManifestError, match=message):
         Memory.open(directory).verify()
@@ -121,9 +92,8 @@ def test_unfinished_build_is_refused_saying_so(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path, encode=encode)
-    with pytest.raises(
-        InputError, match='build of this memory is unfinished; run build_memory again'
-    ):
+    said = 'build of this memory is unfinished; run build_memory again'
+    with pytest.raises(InputError, match=said):
         Memory.open(tmp_path)
 
 

@@ -104,9 +104,8 @@ def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path
 def test_the_pair_encoding_goes_with_the_model(world, tmp_path):
     """The follow stage keeps it."""
     prepared, model = world / 'prepared', str(world / 'model')
-    follow = objectives.Follow(
-        memory_dir=str(world / 'memory'), questions=8, splits=('1-hop/train',)
-    )
+    memory = str(world / 'memory')
+    follow = objectives.Follow(memory_dir=memory, questions=8, splits=('1-hop/train',))
     tiny_training.run(prepared, tmp_path / 'follow', follow, init_from=model, num_steps=1)
     card = model_config.read(tmp_path / 'follow')
     assert model_config.read(model).pair_encoding == card.pair_encoding == 'mention'

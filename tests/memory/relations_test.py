@@ -4,7 +4,7 @@ stored, whatever is done to the memory.
 
 import numpy as np
 import pytest
-from damage import edit, sign
+from damage import changed, put, stating
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
@@ -34,18 +34,11 @@ def build(directory, halves=HALVES, **options):
 
 def rows_of(memory, table):
     """The row of a table that each entry of a memory was made of."""
-    place = {
-        tuple(row): i
-        for i, row in enumerate(
-            zip(table.passage, table.topic_start, table.target_start, table.topic)
-        )
-    }
+    rows = zip(table.passage, table.topic_start, table.target_start, table.topic)
+    place = {tuple(row): i for i, row in enumerate(rows)}
     found = memory.mentions(np.arange(len(memory)))
-    topics = memory.topic.tolist()
-    return [
-        place[tuple(row)]
-        for row in zip(found['passage'], found['topic_start'], found['target_start'], topics)
-    ]
+    columns = (found[name] for name in ('passage', 'topic_start', 'target_start'))
+    return [place[tuple(row)] for row in zip(*columns, memory.topic.tolist())]
 
 
 def test_sums_are_those_of_a_loop_in_float64():
@@ -59,9 +52,8 @@ def test_sums_are_those_of_a_loop_in_float64():
             found, sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6
         )
         assert found.dtype == np.float32
-    assert sums(
-        np.zeros((0, 2), np.int32), lambda rows: np.zeros((len(rows), 6), np.float16)
-    ).shape == (0, 6)
+    none = sums(np.zeros((0, 2), np.int32), lambda rows: np.zeros((len(rows), 6), np.float16))
+    assert none.shape == (0, 6)
 
 
 def test_each_finite_number_of_half_precision_is_read_as_it_is():
@@ -90,12 +82,10 @@ def test_relations_are_the_rows_that_would_be_stored(tmp_path, dtype):
     rows = rows_of(memory, table)
     exact = sums_of(HALVES, rows)
     np.testing.assert_allclose(memory.relations(), exact, atol=ROUNDING[dtype])
-    stored = make(
-        tmp_path / 'rows', encode=lambda rows: sums_of(HALVES, rows), relation_dim=DIM, dtype=dtype
-    )
-    np.testing.assert_allclose(
-        memory.relations(), stored.relations().astype(np.float32), atol=ROUNDING[dtype]
-    )
+    encode = lambda rows: sums_of(HALVES, rows)
+    stored = make(tmp_path / 'rows', encode=encode, relation_dim=DIM, dtype=dtype)
+    rounded = stored.relations().astype(np.float32)
+    np.testing.assert_allclose(memory.relations(), rounded, atol=ROUNDING[dtype])
     for name in ('topic', 'target', 'ids', 'offsets'):
         np.testing.assert_array_equal(getattr(memory, name), getattr(stored, name))
     assert memory.provenance(memory.ids) == stored.provenance(stored.ids)
@@ -207,62 +197,30 @@ def test_bad_halves_are_named(tmp_path, of, options, message):
         build(tmp_path, Halves(HALVES.mentions, of), **options)
 
 
-def changed(name, change):
-    """Replaces an array of the segment, and signs the memory."""
-
-    def damage(directory):
-        file = directory / 'segment-00000' / name
-        array = np.array(np.load(file))
-        np.save(file, change(array))
-        sign(directory)
-
-    return damage
-
-
-def put(place, value):
-    def change(array):
-        array[place] = value
-        return array
-
-    return change
-
-
-def stating(**fields):
-    """States something else in the manifest."""
-    return lambda directory: edit(directory, **fields)
-
-
 def segment(**fields):
     stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6}
     stated |= {'num_mentions': len(np.unique(HALVES.mentions))}
     return stating(segments=[stated | fields])
 
 
-SIGNED = {
-    'a mention that is not there': (
-        changed('mentions.npy', put((3, 1), 30)),
-        'mentions.npy: has numbers from 0 to 30',
-    ),
-    'NaN': (
-        changed('halves-00001.npy', put((3, 1, 0), np.nan)),
-        'halves-00001.npy: row 7 has a number that is not finite',
-    ),
-    'more mentions': (segment(num_mentions=35), 'lists no file|expected'),
-    'fewer mentions': (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
-    'no mentions': (
-        segment(num_mentions=0),
-        'manifest.json: segment-00000 has halves of 0 mentions, and relations as halves',
-    ),
-    'rows': (stating(relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
-    'averages': (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
-    'something else': (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
-}
+MENTIONS, SHARD = (f'segment-00000/{name}.npy' for name in ('mentions', 'halves-00001'))
 
 
-@pytest.mark.parametrize('name', SIGNED)
-def test_a_signed_folder_is_not_believed(tmp_path, name):
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (changed(MENTIONS, put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
+        (changed(SHARD, put((3, 1, 0), np.nan)), 'halves-00001.npy: row 7 has .* not finite'),
+        (segment(num_mentions=35), 'lists no file|expected'),
+        (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
+        (segment(num_mentions=0), 'json: segment-00000 has halves of 0 mentions, and .* as halves'),
+        (stating(relations='rows'), 'manifest.json: .* mentions, and relations as rows'),
+        (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
+        (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
+    ],
+)
+def test_a_signed_folder_is_not_believed(tmp_path, damage, message):
     build(tmp_path)
-    damage, message = SIGNED[name]
     damage(tmp_path)
     with pytest.raises(ManifestError, match=message):
         Memory.open(tmp_path).verify()

@@ -39,13 +39,10 @@ def test_nothing_has_a_dimension_of_queries_and_one_of_entities(on_tpu, mode):
     query, topics = shape((queries, dim), np.float32), shape((queries, k), np.int32)
     one = shape((queries,), np.int32)
     arguments = memory, shape((entities, dim), np.float32), Queries(query, query)
-    lowered = jax.jit(search.retrieve, static_argnames='k').lower(
-        *arguments, k=k, filter=SearchFilter(topics, topics, one)
-    )
-    shapes = {
-        tuple(map(int, re.findall(r'\d+', dims)))
-        for dims in re.findall(r'tensor<((?:\d+x)+)', lowered.as_text())
-    }
+    retrieve = jax.jit(search.retrieve, static_argnames='k')
+    lowered = retrieve.lower(*arguments, k=k, filter=SearchFilter(topics, topics, one))
+    written = re.findall(r'tensor<((?:\d+x)+)', lowered.as_text())
+    shapes = {tuple(map(int, re.findall(r'\d+', dims))) for dims in written}
     assert (entities, dim) in shapes and (queries, k) in shapes
     assert not [found for found in shapes if queries in found and entities in found]
 
@@ -53,9 +50,11 @@ def test_nothing_has_a_dimension_of_queries_and_one_of_entities(on_tpu, mode):
 @pytest.mark.parametrize('mode', sharding.MODES)
 def test_what_is_chosen_by_old_keys_is_scored_by_the_table_as_it_is(on_tpu, mode):
     case, k = search_cases.make('ties'), 6
-    memory = search_keys.with_keys(shard_memory(*case.columns, make_mesh(1), mode), case.table)
+    memory = shard_memory(*case.columns, make_mesh(1), mode)
+    memory = jax.jit(search_keys.with_keys)(memory, case.table)
     now = case.table + np.random.default_rng(0).integers(0, 2, case.table.shape).astype(np.float32)
-    scores, rows = search.top_k(memory, now, case.queries, k)
+    found = jax.jit(lambda memory, table: search.top_k(memory, table, case.queries, k))
+    scores, rows = found(memory, now)
     _, chosen, _ = search_cases.reference(case, k)
     _, _, dense = search_cases.reference(case._replace(table=now), k)
     rows = np.asarray(rows)

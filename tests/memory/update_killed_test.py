@@ -145,19 +145,15 @@ def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
 )
 def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     interrupted(tmp_path)
-    table, vocab, shards = make_table(21, seed=1), VOCAB, 3
-    if between == 'other pairs':
-        table = make_table(21, seed=2)
-    elif between == 'another vocabulary':
-        vocab = vocab_of(MOST - 1)
-    elif between == 'another state':
+    if between == 'another state':
         delete(tmp_path, entries=[3])
-    else:
+    elif between == 'damage':
         (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
-        shards = 2
+    table = make_table(21, seed=2 if between == 'other pairs' else 1)
+    vocab = vocab_of(MOST - 1) if between == 'another vocabulary' else VOCAB
     encode = Interrupted()
     memory = inject(tmp_path, table, encode, injection(vocab=vocab))
-    assert encode.shards == shards
+    assert encode.shards == (2 if between == 'damage' else 3)
     memory.verify()
 
 
@@ -181,7 +177,7 @@ def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         readers = [pool.submit(read) for _ in range(2)]
         try:
-            for seed in range(1, 9):
+            for seed in range(1, 5):
                 add(tmp_path, make_table(12, seed=seed), seed).close()
                 note()
                 delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
@@ -192,7 +188,7 @@ def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
             stop.set()
         for reader in readers:
             reader.result()
-    assert len(seen) > 5
+    assert len(seen) > 2
     for state, readings in seen.items():
         assert all(reading == states[state] for reading in readings)
 

@@ -1,7 +1,6 @@
 """The demo in a small world: from generated text to answers, no worse than it was.
 
-It trains for eight minutes, and is run before a release; in CI rows_test.py runs the recipe for a
-few steps.
+It trains for eight minutes, and is run before a release.
 """
 
 import json

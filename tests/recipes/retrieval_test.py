@@ -3,6 +3,7 @@ questions.
 """
 
 import json
+import pathlib
 
 import pytest
 
@@ -24,19 +25,11 @@ def data(tmp_path):
     documents, questions = [], []
     for name, trio in TRIOS.items():
         ids = [f'{name}-{place}' for place in range(len(trio.documents))]
-        documents += [
-            {'id': i, 'title': t, 'text': text} for i, (t, text) in zip(ids, trio.documents.items())
-        ]
-        questions += [
-            {
-                'id': a.question,
-                'question': a.question,
-                'supporting': ids[:2],
-                'answer': a.answer,
-                'aliases': [],
-            }
-            for a in trio.asked
-        ]
+        for key, (title, text) in zip(ids, trio.documents.items()):
+            documents.append({'id': key, 'title': title, 'text': text})
+        for question, answer, _ in trio.asked:
+            record = {'id': question, 'question': question, 'answer': answer, 'aliases': []}
+            questions.append(record | {'supporting': ids[:2]})
     write(tmp_path / 'data/multihop/musique_corpus.jsonl', documents)
     write(tmp_path / 'data/multihop/musique_questions.jsonl', questions)
     return tmp_path / 'data'
@@ -51,11 +44,8 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
     metrics = json.loads((options.out / f'results/{row}/metrics.json').read_text())
     (step,) = [step for step in steps if step.name == f'results/{row}']
     assert record.read(recipe.run_json_of(step, options.out))['metrics'] == metrics
-    rankings = (
-        'BM25, dense, BM25 + dense, graph, without following links, without '
-        'relations, opql retrieve'
-    )
-    assert metrics.keys() == set(rankings.split(', '))
+    rankings = 'BM25, dense, BM25 + dense, graph, without following links, without relations'
+    assert metrics.keys() == {*rankings.split(', '), 'opql retrieve'}
     assert metrics['opql retrieve']['questions'] == 4 and metrics['opql retrieve']['recall@5'] > 0.5
     for line in (options.out / f'text-{row}/documents.jsonl').read_text().splitlines():
         assert json.loads(line).keys() == {'id', 'text'}
@@ -64,18 +54,12 @@ def test_the_recipe_ends_with_scores_and_is_then_done(data, tmp_path, capsys):
 
 
 def test_a_part_of_the_questions_has_its_documents_and_a_part_of_the_others(tmp_path):
-    write(
-        tmp_path / 'corpus.jsonl',
-        [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in '0123456789'],
-    )
-    asked = [
-        {'question': 'Why?', 'supporting': [str(i)], 'answer': '1', 'aliases': []}
-        for i in (8, 9, 7)
-    ]
-    write(tmp_path / 'asked.jsonl', asked)
-    select(
-        str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'asked.jsonl'), str(tmp_path / 'text'), 20
-    )
+    corpus, asked, text = (str(tmp_path / name) for name in ('corpus.jsonl', 'asked.jsonl', 'text'))
+    documents = [{'id': i, 'title': f'T{i}', 'text': f'Text {i}.'} for i in '0123456789']
+    write(pathlib.Path(corpus), documents)
+    record = {'question': 'Why?', 'answer': '1', 'aliases': []}
+    write(pathlib.Path(asked), [record | {'supporting': [i]} for i in '897'])
+    select(corpus, asked, text, 20)
     asked, documents = (
         [json.loads(line) for line in (tmp_path / 'text' / name).read_text().splitlines()]
         for name in ('questions.jsonl', 'documents.jsonl')

@@ -29,8 +29,9 @@ import tiny_webqsp
 from dump_writer import write_dump
 from forked_binaries import Done
 
-# In CI a follower, a language model and relations of pairs; with -m slow all of them.
-QUICK = {('demo',), ('metaqa-lm', 'opql-lm'), ('fewshot/minilm',)}
+# In CI a language model, whose recipe also trains a follower, and relations of pairs; with -m slow
+# all of them.
+QUICK = {('metaqa-lm', 'opql-lm'), ('fewshot/minilm',)}
 
 
 def rows():
@@ -41,13 +42,10 @@ def rows():
         if not recipe_of.choices:
             yield (recipe_of.name,), {}
         for number, (option, values) in enumerate(recipe_of.choices.items()):
+            needs_share = option == 'protocol' and recipe_of.choices['share'][0] == 0
             for value in values[number > 0 :]:
-                share = (
-                    {'share': 50}
-                    if option == 'protocol' and recipe_of.choices['share'][0] == 0
-                    else {}
-                )
-                yield (recipe_of.name, str(value)), {option: value, **share}
+                choice = {option: value, 'share': 50} if needs_share else {option: value}
+                yield (recipe_of.name, str(value)), choice
 
 
 ROWS = dict(rows())
@@ -79,12 +77,8 @@ def write_wikispeedia(folder):
 
 
 # The paper's settings for models, batches and pairs of a size for tests.
-SMALL_BERT = {
-    f'encoder.RelationEncoder.{name}': size
-    for name, size in dict(
-        hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8
-    ).items()
-}
+SIZES = dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8)
+SMALL_BERT = {f'encoder.RelationEncoder.{name}': size for name, size in SIZES.items()}
 TINY_PAPER = SMALL_BERT | {'ROWS': 16, 'BUCKETS': ()}
 TINY = {
     'gin/data/wikipedia.gin': {'reader.Wikipedia.min_links': 0, 'PROCESSES': 1},
@@ -117,12 +111,9 @@ def write_wikipedia(folder, pairs):
     documents = []
     for number, (a, b) in enumerate(pairs):
         text = f'{a} was a pupil of {b} for years. In old age the letters to {b} were many.'
-        spans = sorted(
-            (found.start(), found.end(), name)
-            for name in (a, b)
-            for found in re.finditer(name, text)
-        )
-        documents.append(Document(str(number), a, text, tuple(Mention(*span) for span in spans), a))
+        found = re.finditer(f'{a}|{b}', text)
+        mentions = tuple(Mention(*place.span(), place[0]) for place in found)
+        documents.append(Document(str(number), a, text, mentions, a))
     write_dump(folder / 'pages.xml.bz2', documents, EntityVocab.from_names([a for a, _ in pairs]))
 
 
@@ -145,27 +136,22 @@ def data(tmp_path_factory):
     tiny_msf.write(folder / 'msf')
     tiny_webqsp.write(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
-    linked = [
-        stated(f'{a} {verb} {b} .', a, b, 'spouse' if verb == 'married' else verb)
-        for verb in ('met', 'taught', 'admired', 'employed', 'married')
-        for a, b in zip(people[:3], people[5:])
-    ]
-    write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
+    verbs = {verb: verb for verb in ('met', 'taught', 'admired', 'employed')} | {
+        'married': 'spouse'
+    }
     named = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]
-    labelled = [
-        stated(f'{a} is {name} of {b}', a, b, name)
-        for name in named
-        for a, b in zip(people[:2], people[5:])
-    ]
+    linked, labelled = [], []
+    for a, b in zip(people[:3], people[5:]):
+        linked += [stated(f'{a} {verb} {b} .', a, b, name) for verb, name in verbs.items()]
+        labelled += [stated(f'{a} is {name} of {b}', a, b, name) for name in named]
+    write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
     write_lines(folder / 'wiki64/sentences.jsonl', labelled)
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
     director = {'uri': 'P57', 'surfaceform': 'director'}
     triple = {'subject': side('Q1'), 'predicate': director, 'object': side('Q2')}
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
-    write_lines(
-        folder / 'trex/documents.jsonl',
-        [{'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}],
-    )
+    made = {'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}
+    write_lines(folder / 'trex/documents.jsonl', [made])
     documents, asked, about = [], [], []
     for i, (a, b) in enumerate(pairs):
         topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}, 'relations': ['r']}
@@ -182,15 +168,10 @@ def data(tmp_path_factory):
     special = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] entity x y'.split()
     words = [*special, *(f'word{number}' for number in range(40 - len(special)))]
     (bert / 'vocab.txt').write_text('\n'.join(words))
-    hops = [
-        {
-            'id': f'hop-{i}',
-            'supporting': [str(i), str(i + 1)],
-            'question': f'Who taught the teacher of {a}?',
-            'answer': b,
-        }
-        for i, ((a, _), (_, b)) in enumerate(zip(pairs[:4], pairs[1:]))
-    ]
+    hops = []
+    for i, ((a, _), (_, b)) in enumerate(zip(pairs[:4], pairs[1:])):
+        hop = {'id': f'hop-{i}', 'supporting': [str(i), str(i + 1)], 'answer': b}
+        hops.append(hop | {'question': f'Who taught the teacher of {a}?'})
     for name in ('musique', 'hotpotqa'):
         write_lines(folder / f'multihop/{name}_corpus.jsonl', documents)
         write_lines(folder / f'multihop/{name}_questions.jsonl', hops)
@@ -224,16 +205,12 @@ def tiny_bindings(step):
 
 def build(chosen, options):
     """The steps of a recipe, made small."""
-    small = lambda step: (
-        dict.fromkeys(
-            metaqa.IN_OTHER_WORDS & step.bindings.keys(), str(options.data / 'wordings.tsv')
-        )
-        | (tiny_bindings(step) if step.gin else {})
-    )
-    return [
-        dataclasses.replace(step, bindings={**step.bindings, **small(step)})
-        for step in chosen.steps(options)
-    ]
+    wordings, steps = str(options.data / 'wordings.tsv'), []
+    for step in chosen.steps(options):
+        small = dict.fromkeys(metaqa.IN_OTHER_WORDS & step.bindings.keys(), wordings)
+        small |= tiny_bindings(step) if step.gin else {}
+        steps.append(dataclasses.replace(step, bindings={**step.bindings, **small}))
+    return steps
 
 
 def execute_with(binaries, commands):
@@ -282,8 +259,7 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
         metrics = json.loads((options.out / step.output / 'metrics.json').read_text())
         assert metrics, step.name
         recorded = record.read(recipe.run_json_of(step, options.out))
-        assert recorded['metrics'] == metrics
-        assert recorded['seconds'] > 0
+        assert recorded['metrics'] == metrics and recorded['seconds'] > 0
         assert bool(recorded['gin']) == bool(step.gin)
         assert set(step.gin) <= recorded['gin_files'].keys()
 
@@ -295,17 +271,12 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
 
 
 def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
-    built = [
-        catalog.find(name).steps(Options(tmp_path, data, **choices))
-        for (name, *_), choices in ROWS.items()
-    ]
-    used = {
-        file for steps in built for step in steps if isinstance(step, Step) for file in step.gin
-    }
-    there = {
-        str(path.relative_to(record.ROOT))
-        for path in (record.ROOT / 'gin/experiments').rglob('*.gin')
-    }
+    used = set()
+    for (name, *_), choices in ROWS.items():
+        for step in catalog.find(name).steps(Options(tmp_path, data, **choices)):
+            used |= set(step.gin) if isinstance(step, Step) else set()
+    files = (record.ROOT / 'gin/experiments').rglob('*.gin')
+    there = {str(path.relative_to(record.ROOT)) for path in files}
     assert there == {file for file in used if file.startswith('gin/experiments/')}
 
 
@@ -325,15 +296,9 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
     drawn, grid = {}, catalog.find(group)
     systems, protocols, shares = grid.choices.values()
     most = {'slot-filling': 50, 'metaqa-novelty': 60}[group]
-    asked = [
-        (system, protocol, most)
-        for system in systems
-        for protocol in protocols
-        if system != 'kv-memory'
-    ]
-    for system, protocol, percent in asked + [
-        ('opql', 'novel', share) for share in shares if share
-    ]:
+    asked = [(*of, most) for of in itertools.product(systems, protocols) if of[0] != 'kv-memory']
+    asked += [('opql', 'novel', share) for share in shares if share]
+    for system, protocol, percent in asked:
         chosen = Options(tmp_path, data, system=system, protocol=protocol, share=percent)
         bound = {step.name: step.bindings for step in grid.steps(chosen)}
         row = f'results/{system}-{protocol}-{percent}'
@@ -346,10 +311,8 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         }
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        assert bound[f'{row}/all'] == evaluation | {
-            'NEEDS': (),
-            'OUTPUT_DIR': recipe.Output(f'{row}/all'),
-        }
+        every = {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'{row}/all')}
+        assert bound[f'{row}/all'] == evaluation | every
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'opql-labels', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
@@ -374,10 +337,8 @@ def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
     assert code == 1 and error == 'error: metaqa/opql has no --share: it has no such options\n'
     code, printed, _ = python('run', 'metaqa/opql', '--show-gin', '--percent', '10', *where)
     assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
-    code, _, error = python(
-        'run', 'metaqa/opql', '--data', str(tmp_path), '--out', str(tmp_path / 'out')
-    )
-    assert code == 1
-    assert error.startswith('error: ')
+    where = ('--data', str(tmp_path), '--out', str(tmp_path / 'out'))
+    code, _, error = python('run', 'metaqa/opql', *where)
+    assert code == 1 and error.startswith('error: ')
     assert 'name the folder of the data sets with --data' in error
     assert pathlib.Path(data).exists()

@@ -29,13 +29,11 @@ def data(tmp_path_factory):
         'wiki64/sentences.jsonl': ['member of', 'capital', 'place of birth', 'employer'],
         'linked_sentences/sentences.jsonl': ['P26', 'child of', 'employer', 'sibling'],
     }
+    ann = {'text': 'Ann met Bo .', 'sub_text': 'Ann', 'obj_text': 'Bo'}
     for name, relations in labelled.items():
-        sentences = [
-            {'text': 'Ann met Bo .', 'sub_text': 'Ann', 'obj_text': 'Bo', 'rel': relation}
-            for relation in relations
-        ]
+        lines = [json.dumps(ann | {'rel': relation}) for relation in relations]
         (folder / name).parent.mkdir()
-        (folder / name).write_text('\n'.join(map(json.dumps, sentences)), encoding='utf-8')
+        (folder / name).write_text('\n'.join(lines), encoding='utf-8')
     triple = {'subject': {'uri': 'Q1'}, 'predicate': {'uri': 'P57'}, 'object': {'uri': 'Q2'}}
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
     document = {'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}

@@ -34,9 +34,8 @@ def test_words_and_vectors(index):
     expected = index.vectors[:4] @ vector / np.linalg.norm(vector)
     assert scores(index, 'dense', 'Who brewed barley?', []) == pytest.approx(expected, abs=1e-5)
     standard = [(x - x.mean()) / x.std() for x in (words, expected)]
-    assert scores(index, 'BM25 + dense', 'Who brewed barley?', []) == pytest.approx(
-        sum(standard), abs=1e-4
-    )
+    both = scores(index, 'BM25 + dense', 'Who brewed barley?', [])
+    assert both == pytest.approx(sum(standard), abs=1e-4)
 
 
 def test_the_graph_reaches_passages_through_entities(index):

@@ -19,17 +19,13 @@ from opql_jax.retrieval.words import words_of
 
 
 def test_what_was_built_is_read_again(tmp_path):
-    built = build(
-        tmp_path / 'index',
-        corpus_of({'Ada': 'Ada met [Babbage]. He built [Engine]s.', 'Babbage': 'A man.'}),
-    )
+    texts = {'Ada': 'Ada met [Babbage]. He built [Engine]s.', 'Babbage': 'A man.'}
+    built = build(tmp_path / 'index', corpus_of(texts))
     opened = RetrievalIndex.open(tmp_path / 'index')
     for index in (built, opened):
         assert index.ids == ['ada', 'babbage'] and index.titles == ['Ada', 'Babbage']
         assert index.texts == ['Ada met Babbage. He built Engines.', 'A man.']
-        assert index.sentence(0) == (0, 17)
-        assert index.sentence(1) == (17, 34)
-        assert index.sentence(2) == (0, 6)
+        assert [index.sentence(row) for row in range(3)] == [(0, 17), (17, 34), (0, 6)]
         # Entities: Ada 0, Babbage 1, Engine 2.
         assert index.entities_of_sentence.toarray().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
         assert index.passages_of_entity.toarray().tolist() == [[1, 1, 1], [0, 1, 0]]
@@ -47,11 +43,8 @@ def test_the_same_corpus_gives_the_same_bytes(tmp_path):
 
 
 def test_word_scores_are_those_of_bm25(tmp_path):
-    texts = {
-        'Red fox': 'The fox runs. Foxes ran away.',
-        'Dog': 'A dog sleeps near a fox',
-        'Empty': 'The of.',
-    }
+    texts = {'Red fox': 'The fox runs. Foxes ran away.', 'Dog': 'A dog sleeps near a fox'}
+    texts['Empty'] = 'The of.'
     index = build(tmp_path / 'index', corpus_of(texts))
     bags = [words_of(title) * 2 + words_of(text) for title, text in texts.items()]
     mean = sum(map(len, bags)) / len(bags)
@@ -67,11 +60,9 @@ def test_word_scores_are_those_of_bm25(tmp_path):
 
 def test_a_vector_that_is_not_finite_is_refused_and_nothing_is_written(tmp_path):
     corpus = corpus_of({'Ada': 'Met [Babbage].', 'Babbage': 'A man.'})
+    corpus = dataclasses.replace(corpus, passage_vectors=np.full((2, 64), np.nan))
     with pytest.raises(InputError, match='vector 0 is not finite'):
-        build(
-            tmp_path / 'index',
-            dataclasses.replace(corpus, passage_vectors=np.full((2, 64), np.nan)),
-        )
+        build(tmp_path / 'index', corpus)
     assert not list(tmp_path.iterdir())
 
 
@@ -82,7 +73,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     assert [file.read_text() for file in tmp_path.iterdir()] == ['kept']
 
 
-@pytest.mark.parametrize('written', range(12))
+@pytest.mark.parametrize('written', [0, 4, 8, 11])
 def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, written):
     content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
     corpus = corpus_of({'Ada': 'Met [Babbage].'})

@@ -41,17 +41,8 @@ def test_the_closest_relation_of_a_passage_and_an_entity_counts(side):
 def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(
     tmp_path, side, place
 ):
-    index = build(
-        tmp_path / 'index',
-        corpus_of(
-            {
-                'Ada': 'She knew [Bob] and [Cid].',
-                'Bob': 'A person.',
-                'Cid': 'A person.',
-                'Beer': 'It is brewed.',
-            }
-        ),
-    )
+    texts = {'Ada': 'She knew [Bob] and [Cid].', 'Bob': 'A person.', 'Cid': 'A person.'}
+    index = build(tmp_path / 'index', corpus_of(texts | {'Beer': 'It is brewed.'}))
     text = 'Where did the friend of Ada die?'
     asked = unit(np.array([[1.0, 2.0]]))
     ada, friends = 0, np.array([1, 2])
@@ -59,14 +50,9 @@ def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(
     # passage says something of the friend.
     vectors = np.array([[0, -1.0], [0, -1.0]], np.float32)
     vectors[place] = asked
-    columns = (
-        (np.full(2, ada), np.full(2, ada), friends)
-        if side == 'before'
-        else (friends, friends, np.full(2, 3))
-    )
+    before, after = (np.full(2, ada), np.full(2, ada), friends), (friends, friends, np.full(2, 3))
+    columns = before if side == 'before' else after
     relations = Relations(*columns, index.num_entities, lambda rows: vectors[rows])
     question = Question(text, [ada], vector_of(text), asked)
-    assert [each.passage for each in Ranker(index, relations=relations).rank(question, 2)] == [
-        ada,
-        friends[place],
-    ]
+    ranked = Ranker(index, relations=relations).rank(question, 2)
+    assert [each.passage for each in ranked] == [ada, friends[place]]

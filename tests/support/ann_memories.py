@@ -32,12 +32,8 @@ def make_memory(directory, rows, seed=0):
 def memory_of(directory, topics, relations, rng):
     """A memory of these topics and relations, with targets at random."""
     entries = table_of(topics, rng.integers(0, ENTITIES, len(topics)))
-    return build(
-        directory,
-        entries,
-        lambda rows: relations[rows].astype(np.float32),
-        BuildOptions(ENTITIES, D_R, HASHES),
-    )
+    encode = lambda rows: relations[rows].astype(np.float32)
+    return build(directory, entries, encode, BuildOptions(ENTITIES, D_R, HASHES))
 
 
 TABLE = np.random.default_rng(1).standard_normal((ENTITIES, D_E)).astype(np.float32)
@@ -50,10 +46,6 @@ def keys_of(memory, table=TABLE):
 def queries_near(memory, count, seed=2):
     rng = np.random.default_rng(seed)
     keys = keys_of(memory)[rng.integers(0, len(memory), count)]
-    keys += (
-        0.5
-        * rng.standard_normal(keys.shape)
-        / keys.shape[1] ** 0.5
-        * np.linalg.norm(keys, axis=1, keepdims=True)
-    )
+    noise = rng.standard_normal(keys.shape) / keys.shape[1] ** 0.5
+    keys += 0.5 * noise * np.linalg.norm(keys, axis=1, keepdims=True)
     return keys[:, :D_E].astype(np.float32), keys[:, D_E:].astype(np.float32)

@@ -1,7 +1,11 @@
-"""Examples as a table of text."""
+"""Examples as text, for `pytest.mark.parametrize`."""
+
+
+def lines(text: str) -> list[str]:
+    """An example a line."""
+    return list(filter(None, map(str.strip, text.splitlines())))
 
 
 def examples(table: str) -> list[tuple[str, ...]]:
-    """The rows of a table, for `pytest.mark.parametrize`: a line each, its cells between bars."""
-    lines = filter(None, map(str.strip, table.splitlines()))
-    return [tuple(cell.strip() for cell in line.split('|')) for line in lines]
+    """The rows of a table: a line each, its cells between bars."""
+    return [tuple(map(str.strip, line.split('|'))) for line in lines(table)]

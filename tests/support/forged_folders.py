@@ -112,10 +112,8 @@ def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """An index of passages, and how it ranks them."""
     folder = root / 'retrieval'
     retrieval_index.build(folder, corpus_of(PASSAGES))
-    questions = [
-        Question(text, entities, vector_of(text))
-        for text, entities in (('who built a machine', []), ('which city did Ada know', [0]))
-    ]
+    asked = {'who built a machine': [], 'which city did Ada know': [0]}
+    questions = [Question(text, entities, vector_of(text)) for text, entities in asked.items()]
 
     def read():
         opened = retrieval_index.IndexFolder(folder)
@@ -313,8 +311,6 @@ def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
             name = file.relative_to(folder).as_posix()
             if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
                 sample = dict(every=every, start=zlib.crc32(name.encode()) % every)
-                forgeries = _forgeries(file)
-                found |= forge.survey(
-                    folder, file, read, forgeries=forgeries, judge=judge, **sample
-                )
+                how = dict(forgeries=_forgeries(file), judge=judge)
+                found |= forge.survey(folder, file, read, **how, **sample)
     return found

@@ -11,13 +11,8 @@ def question_record(id, marked, *answers, **fields):
 
 def metaqa_line(world, question):
     """A question about a generated world in the format of MetaQA."""
-    return '\t'.join(
-        (
-            bracketed(question),
-            '|'.join(world.names[answer] for answer in question.answers),
-            question.type,
-        )
-    )
+    answers = '|'.join(world.names[answer] for answer in question.answers)
+    return f'{bracketed(question)}\t{answers}\t{question.type}'
 
 
 def write_from_splits(prepared, path, hops=(1, 2), count=8):

@@ -109,16 +109,13 @@ def recall_case(rows=8_000, rank=D_R):
     """
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
-    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)] + 0.5 * rng.normal(
-        size=(rows, D_R)
-    )
-    query_e, table, query_r = (
-        rng.normal(size=size).astype(np.float32) for size in ((64, D_E), (200, D_E), (64, D_R))
-    )
+    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)]
+    relations += 0.5 * rng.normal(size=(rows, D_R))
+    sizes = (64, D_E), (200, D_E), (64, D_R)
+    query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in sizes)
     basis = np.linalg.qr(rng.normal(size=(D_R, D_R)))[0][:, :rank]
-    return Case(
-        query_e, query_r, topic, topic, (relations @ basis @ basis.T).astype(np.float32), table
-    )
+    relations = (relations @ basis @ basis.T).astype(np.float32)
+    return Case(query_e, query_r, topic, topic, relations, table)
 
 
 def reference(case, k):
@@ -161,9 +158,8 @@ def projected(w_k, query_e, query_r):
 
 def w_k():
     """A W_k near the identity."""
-    return (
-        np.eye(D_E + D_R) + 0.1 * np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)
-    ).astype(np.float32)
+    noise = np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)
+    return (np.eye(D_E + D_R) + 0.1 * noise).astype(np.float32)
 
 
 def gradient_arguments(mesh, queries):
@@ -188,9 +184,8 @@ def gradient():
 
 def main(output):
     assert jax.device_count() == 8, jax.devices()
-    search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: (
-        5
-    )  # many chunks, the last of which overlaps the one before
+    # Many chunks, the last of which overlaps the one before.
+    search_factored._chunk_rows = search_keys._chunk_rows = lambda *_: 5
     top_k = jax.jit(search.top_k, static_argnames='k')
     found = {}
     for devices, shape in MESHES.items():

@@ -20,18 +20,16 @@ def make_table(num_rows=40, seed=0) -> EntryTable:
     """Random mention pairs in random order, with several rows per pair; topic 5 has none."""
     rng = np.random.default_rng(seed)
     columns = random_places(rng, num_rows)
-    return EntryTable(
-        **columns | {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)}
-    )
+    ends = {'topic': rng.integers(0, 5, num_rows), 'target': rng.integers(0, 3, num_rows)}
+    return EntryTable(**columns | ends)
 
 
 def random_places(rng, num_rows):
     """Columns of an EntryTable: numbers below 100, in order where they are the start and the end of
     a span.
     """
-    columns = {
-        field.name: rng.integers(0, 100, num_rows) for field in dataclasses.fields(EntryTable)
-    }
+    fields = dataclasses.fields(EntryTable)
+    columns = {field.name: rng.integers(0, 100, num_rows) for field in fields}
     for span in SPANS:
         start, end = f'{span}_start', f'{span}_end'
         columns[start], columns[end] = np.sort([columns[start], columns[end]], axis=0)
@@ -41,10 +39,8 @@ def random_places(rng, num_rows):
 def table_of(topics, targets, passages=0, seed=0):
     """Mention pairs at random places."""
     columns = random_places(np.random.default_rng(seed), len(topics))
-    passages = np.broadcast_to(passages, len(topics))
-    return EntryTable(
-        **columns | {'topic': np.array(topics), 'target': np.array(targets), 'passage': passages}
-    )
+    columns |= {'topic': np.array(topics), 'target': np.array(targets)}
+    return EntryTable(**columns | {'passage': np.broadcast_to(passages, len(topics))})
 
 
 def relations_of(rows):
@@ -55,12 +51,9 @@ def relations_of(rows):
 
 def make(directory, entries=None, encode=relations_of, embed=None, on_progress=None, **options):
     """A memory of 40 entries over six entities, in shards of 7."""
-    options = BuildOptions(
-        **dict(num_entities=ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7) | options
-    )
-    return build(
-        directory, make_table() if entries is None else entries, encode, options, embed, on_progress
-    )
+    small = dict(num_entities=ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7)
+    options, entries = BuildOptions(**small | options), make_table() if entries is None else entries
+    return build(directory, entries, encode, options, embed, on_progress)
 
 
 def digest_of_tree(directory):
@@ -78,12 +71,8 @@ def halves_of(num_rows=40, num_mentions=30, seed=0, dim=4) -> Halves:
     rng = np.random.default_rng(seed)
     pairs = np.stack([rng.choice(num_mentions, 2, replace=False) for _ in range(num_rows)])
     places = np.arange(1.0, 2 * dim + 1).reshape(2, dim)
-    return Halves(
-        pairs,
-        lambda mentions: np.sin(seed + np.asarray(mentions)[:, None, None] * places).astype(
-            np.float32
-        ),
-    )
+    angle = lambda mentions: seed + np.asarray(mentions)[:, None, None] * places
+    return Halves(pairs, lambda mentions: np.sin(angle(mentions)).astype(np.float32))
 
 
 def sums_of(halves: Halves, rows) -> np.ndarray:
@@ -118,9 +107,8 @@ def injection(count=MOST, **options):
     """What is injected besides entries: a vocabulary of so many entities, with embeddings of the
     new ones.
     """
-    return Injection(
-        **dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed) | options
-    )
+    defaults = dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed)
+    return Injection(**defaults | options)
 
 
 def entries_of(memory):
@@ -129,12 +117,8 @@ def entries_of(memory):
     relations = np.asarray(memory.relations(), np.float32)
     for row, entry in enumerate(memory.ids.tolist()):
         where = tuple(tuple(sorted(item.items())) for item in memory.provenance([entry]))
-        found[entry] = (
-            int(memory.topic[row]),
-            int(memory.target[row]),
-            relations[row].tobytes(),
-            where,
-        )
+        ends = int(memory.topic[row]), int(memory.target[row])
+        found[entry] = *ends, relations[row].tobytes(), where
     return found
 
 

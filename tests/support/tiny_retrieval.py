@@ -16,9 +16,8 @@ def vector_of(text: str) -> np.ndarray:
     """[DIM] a vector of a text that is like those of texts with the same words: each word has a
     direction of its own.
     """
-    directions = [
-        np.random.default_rng(zlib.crc32(word.encode())).normal(size=DIM) for word in words_of(text)
-    ]
+    rngs = (np.random.default_rng(zlib.crc32(word.encode())) for word in words_of(text))
+    directions = [rng.normal(size=DIM) for rng in rngs]
     return np.sum(directions, 0).astype(np.float32) if directions else np.zeros(DIM, np.float32)
 
 
@@ -33,14 +32,8 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         for plain, name in re.findall(r'([^\[]*)(?:\[([^\]]*)\])?', marked):
             text += plain
             if name:
-                mentions.append(
-                    (
-                        passage,
-                        len(text),
-                        len(text) + len(name),
-                        entities.setdefault(name, len(entities)),
-                    )
-                )
+                entity = entities.setdefault(name, len(entities))
+                mentions.append((passage, len(text), len(text) + len(name), entity))
                 text += name
         texts.append(text)
     starts = [sentence_starts(text) for text in texts]
@@ -56,8 +49,6 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         names=list(entities),
         kinds=['name'] * len(entities),
         sentence_starts=starts,
-        passage_vectors=np.stack(
-            [vector_of(f'{title}. {text}') for title, text in zip(passages, texts)]
-        ),
+        passage_vectors=np.stack([vector_of('. '.join(both)) for both in zip(passages, texts)]),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),
     )

@@ -60,21 +60,13 @@ def run(
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
     workdir = pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
-    objective = objective or objectives.Entities(rows=16)
-    return train(
-        objective,
-        encoder,
-        config,
-        gin_config=gin_config,
-        dry_run=dry_run,
-        on_checkpoint=on_checkpoint,
-    )
+    how = dict(gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
+    return train(objective or objectives.Entities(rows=16), encoder, config, **how)
 
 
 def write_memory(prepared, model, memory, **options) -> pathlib.Path:
-    build_memory(
-        kb=str(memory.parent), text=str(prepared), model=str(model), memory=memory.name, **options
-    )
+    where = dict(kb=str(memory.parent), text=str(prepared), model=str(model), memory=memory.name)
+    build_memory(**where, **options)
     return memory
 
 
@@ -94,7 +86,7 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 
 
 def write_untrained(
-    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None
+    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
 ) -> pathlib.Path:
     """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
     random parameters, without training.
@@ -116,15 +108,8 @@ def write_untrained(
     workdir.mkdir(parents=True)
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
     lineage = describe_run(task, prepared, seed, read_meta(init_from))
-    gin = f"MODEL = '{workdir.name}'"
-    meta = {
-        'step': 1,
-        'seed': seed,
-        'seconds': 2.5,
-        'hardware': describe_devices(),
-        'lineage': lineage,
-        'gin': gin,
-    }
+    meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_devices()}
+    meta |= {'lineage': lineage, 'gin': f"MODEL = '{workdir.name}'"}
     with Checkpoints(workdir) as checkpoints:
         checkpoints.save(1, state.params, state.opt_state, meta)
     return workdir
@@ -138,8 +123,7 @@ def write_world(root: pathlib.Path) -> pathlib.Path:
     prepare(kb=str(root), reader=reader, wordpieces=800, max_tokens=48)
     write_untrained(root / 'text', root / 'align', spread=8.0)
     memory = write_memory(root / 'text', root / 'align', root / 'memory')
-    write_untrained(
-        root / 'text', root / 'follow', objectives.Follow(memory_dir=str(memory)), spread=8.0
-    )
+    follow = objectives.Follow(memory_dir=str(memory))
+    write_untrained(root / 'text', root / 'follow', follow, spread=8.0)
     KBFolder(root).write(text='text', model='follow', memory='memory')
     return root

@@ -38,11 +38,8 @@ def write(kb: pathlib.Path) -> pathlib.Path:
     (kb / 'encoder').mkdir()
     KBFolder(kb).write(**ANSWERING)
 
-    write_manifest(
-        kb / 'text-3',
-        tables.PLAN,
-        {'settings': {}, 'splits': ['1-hop/train', '1-hop/dev', '2-hop/train']},
-    )
+    splits = ['1-hop/train', '1-hop/dev', '2-hop/train']
+    write_manifest(kb / 'text-3', tables.PLAN, {'settings': {}, 'splits': splits})
     write_results(kb / 'text-3' / tables.PARTS / ('0' * 64) / 'passages')
     (kb / 'text-3' / '.passages.parquet.17.partial').touch()
     plan_of_memory(kb / 'memory-3')

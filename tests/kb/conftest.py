@@ -1,0 +1,57 @@
+"""Knowledge bases that tests share, made once: none of them may be changed."""
+
+import pathlib
+
+import pytest
+
+from opql_jax.kb.text.index_text import index_text
+
+import films
+import tiny_training
+from trios import TRIOS, write
+
+
+@pytest.fixture(scope='session')
+def index(tmp_path_factory):
+    """Indexes documents, {title: text}, and returns the folder of the knowledge base."""
+
+    def index(documents: dict[str, str]) -> pathlib.Path:
+        records = [{'id': key, 'title': key, 'text': text} for key, text in documents.items()]
+        folder = tmp_path_factory.mktemp('indexed') / 'kb'
+        index_text(records, folder, processes=1)
+        return folder
+
+    return index
+
+
+@pytest.fixture(scope='session')
+def films_folder(tmp_path_factory):
+    """A knowledge base of the documents of `films`."""
+    root = tmp_path_factory.mktemp('films')
+    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture(scope='session')
+def trios_folder(tmp_path_factory):
+    """A knowledge base of all trios."""
+    root = tmp_path_factory.mktemp('trios')
+    for name, trio in TRIOS.items():
+        write(root / 'articles' / name, trio.documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture(scope='session')
+def engine_folder(tmp_path_factory):
+    """A knowledge base of the trio `engine`, beside its `articles`."""
+    root = tmp_path_factory.mktemp('engine')
+    write(root / 'articles', TRIOS['engine'].documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture(scope='session')
+def world(tmp_path_factory):
+    """A knowledge base over the generated corpus: text, memory and untrained models."""
+    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
