@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files
+from opql_jax.core.arrays import SCALE_BYTES, packed, unpacked
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
@@ -27,9 +28,9 @@ from opql_jax.models.text_encoder import TextEncoder
 # Passages encoded at a time, and mentions whose halves are computed at a time.
 BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
-_VERSION = 1
-# Of each passage the vectors of its mentions, and its own with those of its sentences: [n,
-# hidden_size] float16, row by row.
+_VERSION = 2
+# Of each passage the vectors of its mentions, and its own with those of its sentences: packed rows
+# [n, hidden_size + 4] (`core.arrays`).
 ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
 
 
@@ -44,7 +45,7 @@ def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
             [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
         )
         vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-        encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
+        encoded[i] = [packed(array).tobytes() for array in (mentions, vectors)]
     arrays = (
         [pa.array(column, pa.binary()) for column in zip(*encoded)]
         if encoded
@@ -178,7 +179,8 @@ class PassageEncoder:
         found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, folder, batches)
         for encoded in logged(found_by_batch, len(table), 'passages encoded'):
             for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
-                found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)
+                found = np.frombuffer(b''.join(column.to_pylist()), np.int8)
+                found = unpacked(found.reshape(-1, size + SCALE_BYTES))
                 vectors[filled[side] : filled[side] + len(found)] = found
                 filled[side] += len(found)
         assert filled == [len(vectors) for vectors in both]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from opql_jax.core.arrays import packed
 from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
@@ -17,6 +18,8 @@ import tiny_text_encoder
 from tiny_text_encoder import hidden
 
 ENCODER = tiny_text_encoder.make()
+# What numbers of unit vectors are kept to, at most, and what relations are of mentions so kept.
+ROUNDING, OF_RELATIONS = 1 / 253, 2e-2
 
 
 @pytest.fixture(scope='module')
@@ -38,7 +41,7 @@ def relations_of(encoded, rows):
     """The relations of rows of the pair table, of the halves of their mentions."""
     return sums(
         encoded.pairs(rows),
-        lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2],
+        lambda halves: packed(encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2]),
     )
 
 
@@ -53,9 +56,11 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
     found = relations_of(encoded, rows)
     assert found.dtype == np.float32 and found.shape == (len(rows), ENCODER.dim)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
-    # Mentions are kept as float16. Other mentions of the passage, whose borders are tokenised by
-    # themselves, have spaces around them.
-    np.testing.assert_allclose(found, ENCODER.encode_pairs(texts, *spans), atol=4e-3)
+    # Other mentions of the passage, whose borders are tokenised by themselves, have spaces around
+    # them.
+    expected = ENCODER.encode_pairs(texts, *spans)
+    np.testing.assert_allclose(found, expected, atol=OF_RELATIONS)
+    assert (found * expected).sum(axis=1).min() > 0.9995
 
 
 def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypatch, tmp_path):
@@ -81,8 +86,9 @@ def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypa
         again.halves(again.pairs(rows[start : start + 7])[:, 0]) for start in range(0, len(rows), 7)
     ]
     assert len(placed) - 6 == len(prepared.passages) - 4
-    np.testing.assert_allclose(np.concatenate(parts), whole, atol=4e-3)
-    np.testing.assert_allclose(again.vectors(), vectors, atol=2e-3)
+    # In another batch a number may be rounded the other way.
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=OF_RELATIONS)
+    np.testing.assert_allclose(again.vectors(), vectors, atol=2 * ROUNDING)
     np.testing.assert_array_equal(encoded.halves(encoded.pairs(rows[::-1])[:, 0]), whole[::-1])
     assert encoded.halves(np.arange(0)).shape == (0, 2, ENCODER.dim)
     # What is damaged is encoded again.
@@ -112,7 +118,7 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
             expected.append(states[1 + first : 1 + last].mean(axis=0))
         expected = np.stack(expected)
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-        np.testing.assert_allclose(vectors[begin:end], expected, atol=2e-3)
+        np.testing.assert_allclose(vectors[begin:end], expected, atol=ROUNDING)
     assert (
         encoded.first_vector[-1]
         == len(vectors)
