@@ -139,8 +139,11 @@ def scales(packed_rows: np.ndarray) -> np.ndarray:
 
 def unpacked(packed_rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """The rows [..., d] float32 of packed ones."""
-    scale = scales(packed_rows)[..., None]
-    return np.multiply(packed_rows[..., :-SCALE_BYTES], scale, out=out, dtype=np.float32)
+    numbers = packed_rows[..., :-SCALE_BYTES]
+    out = np.empty(numbers.shape, np.float32) if out is None else out
+    out[...] = numbers
+    out *= scales(packed_rows)[..., None]
+    return out
 
 
 def most_bytes(length: int) -> int:
