@@ -16,5 +16,5 @@ def params_hash(tree) -> str:
     for path, leaf in sorted(leaves, key=lambda item: item[0]):
         leaf = np.asarray(leaf)
         digest.update(f'{path}\0{leaf.dtype}\0{leaf.shape}\0'.encode())
-        digest.update(leaf.reshape(-1).view(np.uint8))  # which copies nothing
+        digest.update(leaf.reshape(-1).view(np.uint8).data)  # which copies nothing
     return digest.hexdigest()

@@ -101,7 +101,8 @@ class Memory:
             schema = ArraySchema('float32', (new.num_entities, new.dim), largest=MAX_MAGNITUDE)
             self.entity_rows = self._load(new.file, schema)
         topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
-        is_halves, mentions = manifest.relations == 'halves', [np.zeros((0, 2), np.int32)]
+        is_halves = manifest.relations == 'halves'
+        mentions: list[np.ndarray] = [np.zeros((0, 2), np.int32)]
         shards: list[_Shard] = []
         stored: list[tuple[str, int]] = []  # files with relations or halves, and how many
         num_mentions = 0

@@ -10,7 +10,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.relations import sums
 from opql_jax.models import passage_encoder
-from opql_jax.models.mention_kinds import MentionKinds
+from opql_jax.models.mention_kinds import MentionKinds, kinds_of_entities
 from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 
@@ -145,18 +145,23 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
         PassageEncoder(other, prepared, tmp_path)
 
 
-def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, tmp_path):
-    encoder = tiny_text_encoder.make()
-    encoded = PassageEncoder(encoder, prepared, tmp_path / 'parts')
-    vectors, entities = encoded.mentions()
-    mentions = [mention for row in prepared.passages['mentions'].to_pylist() for mention in row]
-    assert entities.tolist() == [mention['entity'] for mention in mentions]
-    assert len(vectors) == len(mentions)
-    assert encoded.kinds() == prepared.vocab.kinds  # this encoder tells none
-    rng = np.random.default_rng(0)
-    encoder.kinds = MentionKinds(
-        rng.normal(size=(16, 4)).astype(np.float32), np.zeros(4, np.float32)
-    )
-    found, vocab = encoded.kinds(), prepared.vocab
-    expected = encoder.kinds.of_entities(vectors, entities, vocab.kinds, vocab.names)
+def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_path):
+    vocab, mentions = prepared.vocab, prepared.passages['mentions'].to_pylist()
+    assert encoded.kinds() == vocab.kinds  # this encoder tells none
+    encoder, rng = tiny_text_encoder.make(), np.random.default_rng(0)
+    # Steep enough that vectors in 8 bits would tell others.
+    kernel = rng.normal(size=(16, 4)).astype(np.float32)
+    encoder.kinds = MentionKinds(30 * kernel, np.zeros(4, np.float32))
+    vectors = []
+    for row in prepared.passages.to_pylist():
+        passage = [(m['start'], m['end'], m['entity']) for m in row['mentions']]
+        spans = markup.place_mentions(
+            markup.tokenise_passage(ENCODER.tokenizer, row['text'], passage), ENCODER.special
+        )
+        states = hidden(ENCODER, spans.tokens)
+        vectors.append((states[spans.first] + states[spans.last]) / 2)
+    entities = np.array([mention['entity'] for row in mentions for mention in row])
+    told = encoder.kinds.log_probabilities(np.concatenate(vectors))
+    expected = kinds_of_entities(told, entities, vocab.kinds, vocab.names)
+    found = PassageEncoder(encoder, prepared, tmp_path / 'parts').kinds()
     assert found == expected != vocab.kinds
