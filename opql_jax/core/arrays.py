@@ -19,6 +19,8 @@ from opql_jax.core.manifest import ManifestError
 
 MAX_MAGNITUDE = 1e15
 _BLOCK_ROWS = 1 << 10  # which a cache holds
+# Of a packed row: the bytes of its scale, and the largest magnitude of its other numbers.
+SCALE_BYTES, _LARGEST_PACKED = 4, 127
 # numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a
 # time (SystemError).
 _HEADER_LOCK = threading.Lock()
@@ -113,6 +115,32 @@ def read_array(
     if problem:
         raise ManifestError(f'{file}: {problem}; {advice}')
     return array
+
+
+def packed(rows: np.ndarray) -> np.ndarray:
+    """Finite rows [..., d] in 8 bits a number: [..., d + 4] int8.
+
+    The last four are the bytes of a float32 (little-endian), the scale of the row, and the row is
+    that times its other numbers, to 1/254 of its largest magnitude.
+    """
+    rows = np.asarray(rows, np.float32)
+    scale = np.abs(rows).max(axis=-1, keepdims=True, initial=0).astype('<f4') / _LARGEST_PACKED
+    numbers = rows / np.maximum(scale, np.finfo(np.float32).tiny)
+    return np.concatenate([np.rint(numbers).astype(np.int8), scale.view(np.int8)], axis=-1)
+
+
+def scales(packed_rows: np.ndarray) -> np.ndarray:
+    """The scales [...] float32 of packed rows."""
+    return np.ascontiguousarray(packed_rows[..., -SCALE_BYTES:]).view('<f4')[..., 0]
+
+
+def unpacked(packed_rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The rows [..., d] float32 of packed ones."""
+    numbers = packed_rows[..., :-SCALE_BYTES]
+    out = np.empty(numbers.shape, np.float32) if out is None else out
+    out[...] = numbers
+    out *= scales(packed_rows)[..., None]
+    return out
 
 
 def most_bytes(length: int) -> int:

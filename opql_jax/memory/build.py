@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import distributed, files, locks
-from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
+from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row, packed
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, Manifest, is_folder_of, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
@@ -142,7 +142,7 @@ class BuildOptions:
         mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage,
             topic_start, target_start). 'average': an entry for every (topic, target), the mean of
             up to 5 of its mention pairs drawn with `seed`.
-        dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'.
+        dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'; halves are packed.
         shard_rows: entries per shard.
 
     Raises:
@@ -161,8 +161,8 @@ class BuildOptions:
     def __post_init__(self):
         if self.mentions not in MENTIONS:
             raise InputError(f'mentions={self.mentions!r} is not one of {", ".join(MENTIONS)}')
-        if self.dtype not in format.DTYPES:
-            raise InputError(f'dtype={self.dtype!r} is not one of {", ".join(format.DTYPES)}')
+        if self.dtype not in format.ROW_DTYPES:
+            raise InputError(f'dtype={self.dtype!r} is not one of {", ".join(format.ROW_DTYPES)}')
         if self.shard_rows < 1:
             raise InputError(f'shard_rows={self.shard_rows} must be at least 1')
         if missing := set(HASHES) - set(self.hashes):
@@ -208,13 +208,13 @@ def build(
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
+    of_halves = {'relations': 'halves', 'dtype': 'int8'} if isinstance(encode, Halves) else {}
     plan = manifest_lib.BuildPlan(
         format=manifest_lib.PLAN_FORMAT.name,
         version=manifest_lib.PLAN_FORMAT.version,
         files={},
         pairs_sha256=entries.hash(),
-        relations='halves' if isinstance(encode, Halves) else 'rows',
-        **dataclasses.asdict(options),
+        **(dataclasses.asdict(options) | of_halves),
     )
     primary = distributed.is_primary()
     with distributed.writer(directory):
@@ -407,7 +407,7 @@ def _encode(encode, rows, begins, plan):
 
 
 def _checked_halves(encode: Halves, plan):
-    """`Halves.of`, checked and in the stored dtype."""
+    """`Halves.of`, checked and packed."""
 
     def of(mentions):
         halves = np.asarray(encode.of(mentions), np.float32)
@@ -417,8 +417,8 @@ def _checked_halves(encode: Halves, plan):
                 f'{plan.relation_dim}'
             )
         name_of = lambda bad: f'half relation of mention {mentions[bad]}'
-        stored = _stored(halves.reshape(len(mentions), -1), plan.dtype, name_of)
-        return stored.reshape(halves.shape)
+        _stored(halves.reshape(len(mentions), -1), 'float32', name_of)
+        return packed(halves)
 
     return of
 

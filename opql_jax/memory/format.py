@@ -9,8 +9,8 @@
                                               bits, uint16; or in their place
     segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of
                                               which the first has the lower number
-    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r], of each mention its halves of
-                                              relations, see `memory/relations.py`
+    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r + 4] int8, of each mention its
+                                              halves of relations, see `memory/relations.py`
     segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row
                                               per mention pair
     tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are
@@ -45,7 +45,14 @@ import pyarrow as pa
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, bad_row, read_array
+from opql_jax.core.arrays import (
+    MAX_MAGNITUDE,
+    SCALE_BYTES,
+    ArraySchema,
+    bad_row,
+    read_array,
+    scales,
+)
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import MANIFEST, ManifestError
@@ -56,7 +63,9 @@ from opql_jax.memory.follow import MemoryArrays, relation_bits
 from opql_jax.memory.manifest import FORMAT, MemoryManifest, SegmentInfo, read_manifest
 from opql_jax.memory.relations import Halves, Shards, by_shard, sums
 
-DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
+# Of relations; of halves it is int8.
+ROW_DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
+DTYPES = {**ROW_DTYPES, 'int8': np.int8}
 
 # Offsets are code points of the passage text, half-open. A sentence column is the sentence that
 # holds the mention.
@@ -92,7 +101,8 @@ class Memory:
             schema = ArraySchema('float32', (new.num_entities, new.dim), largest=MAX_MAGNITUDE)
             self.entity_rows = self._load(new.file, schema)
         topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
-        mentions: list[np.ndarray] = []
+        is_halves = manifest.relations == 'halves'
+        mentions: list[np.ndarray] = [np.zeros((0, 2), np.int32)]
         shards: list[_Shard] = []
         stored: list[tuple[str, int]] = []  # files with relations or halves, and how many
         num_mentions = 0
@@ -103,7 +113,7 @@ class Memory:
             of_entries = ArraySchema('int64', (segment.num_entries,), ids=(manifest.next_entry,))
             ids.append(self._load(f'{segment.name}/ids.npy', of_entries))
             self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
-            least, most = (1, 2 * segment.num_entries) if manifest.relations == 'halves' else (0, 0)
+            least, most = (1, 2 * segment.num_entries) if is_halves else (0, 0)
             if not least <= segment.num_mentions <= most:
                 halves = f'{segment.name} has halves of {segment.num_mentions} mentions'
                 raise self._damaged(MANIFEST, f'{halves}, and relations as {manifest.relations}')
@@ -134,11 +144,11 @@ class Memory:
             self._merge(*map(np.concatenate, (topic, target, ids)))
         self._check_counts()
         self._shards = shards
+        # A single segment stays on disk.
+        pairs = mentions[-1] if len(mentions) <= 2 else np.concatenate(mentions)
         # Of the stored entries, in their order; None where each has a relation of its own.
-        self._pairs = (
-            (mentions[0] if len(mentions) == 1 else np.concatenate(mentions)) if mentions else None
-        )
-        no_relations = np.zeros((0, manifest.relation_dim), DTYPES[manifest.dtype])
+        self._pairs = pairs if is_halves else None
+        no_relations = np.zeros((0, _width(manifest)), DTYPES[manifest.dtype])
         self._relations = Shards(
             stored, functools.partial(_read_relations, directory, manifest), no_relations
         )
@@ -383,7 +393,7 @@ class Memory:
 
     @property
     def relation_shards(self) -> list[np.ndarray]:
-        """The relations as stored: [rows, d_r], or the halves of mentions, two rows of each.
+        """The relations as stored: [rows, d_r], or packed halves of mentions, two rows of each.
 
         End to end relations are in a memory as built or compacted the N rows, otherwise by segment
         and with those of deleted entries.
@@ -441,16 +451,21 @@ def _load(directory, manifest: MemoryManifest, name: str, schema: ArraySchema) -
     return read_array(file, schema, {}, FORMAT.advice, mmap_mode='r')
 
 
+def _width(manifest: MemoryManifest) -> int:
+    """The numbers of a stored relation, or half."""
+    return manifest.relation_dim + (SCALE_BYTES if manifest.relations == 'halves' else 0)
+
+
 def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -> np.ndarray:
-    """The rows [rows, d_r] of a file of relations, or of halves."""
-    dim, dtype = manifest.relation_dim, manifest.dtype
+    """The rows of a file of relations [rows, d_r], or of packed halves."""
+    width, dtype, is_packed = _width(manifest), manifest.dtype, manifest.relations == 'halves'
     # .npy has no bfloat16, whose bits are stored.
     stored = 'uint16' if dtype == 'bfloat16' else dtype
-    shape = (rows, dim) if manifest.relations == 'rows' else (rows // 2, 2, dim)
+    shape = (rows // 2, 2, width) if is_packed else (rows, width)
     # As a plain array, of which some rows are taken faster.
     relations = _load(directory, manifest, name, ArraySchema(stored, shape))
-    relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, dim)
-    if (row := bad_row(relations)) is not None:
+    relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, width)
+    if (row := bad_row(scales(relations) if is_packed else relations)) is not None:
         raise _damaged(
             directory,
             name,

@@ -33,7 +33,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
     hashes: dict[str, str]
     mentions: Literal['all', 'average']
     seed: int
-    dtype: Literal['float32', 'float16', 'bfloat16']
+    dtype: Literal['float32', 'float16', 'bfloat16', 'int8']
     shard_rows: Size
     covers: Covers | None
     pairs_sha256: str
@@ -44,6 +44,8 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
             raise InputError(
                 "mentions='average': the mean of several relations is no sum of halves"
             )
+        if (self.dtype == 'int8') != (self.relations == 'halves'):
+            raise InputError(f'relations={self.relations!r} are not stored as {self.dtype}')
 
 
 class SegmentInfo(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,9 +102,9 @@ class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True, omit_d
     injected: Injected | None
 
 
-FORMAT = FolderFormat('opql-memory', 1, 'a memory', 'build_memory', MemoryManifest)
+FORMAT = FolderFormat('opql-memory', 2, 'a memory', 'build_memory', MemoryManifest)
 PLAN_FORMAT = FolderFormat(
-    'opql-memory-build', 1, 'an unfinished memory', 'build_memory', BuildPlan, PLAN
+    'opql-memory-build', 2, 'an unfinished memory', 'build_memory', BuildPlan, PLAN
 )
 
 

@@ -3,14 +3,16 @@
 Where a text is encoded once for all of its pairs, the relation of a pair is the sum of what the
 mention that comes first adds and what the other adds, at unit length
 (`RelationEncoder.relate_spans`). A text has several times as many pairs as mentions: its memory
-holds the two halves that each mention may add, [mentions, 2, d_r], and for each entry which two
-mentions it is of.
+holds the two halves that each mention may add, [mentions, 2, d_r] in 8 bits a number
+(`core.arrays.packed`), and for each entry which two mentions it is of.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from opql_jax.core.arrays import SCALE_BYTES, unpacked
 
 # The length that a sum is divided by is at least this: two halves may cancel.
 _LEAST = 1e-9
@@ -25,7 +27,7 @@ class Halves(NamedTuple):
         mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of
             a text the first has the lower number.
         of: numbers of mentions [m] int64, rising -> [m, 2, d_r], what each adds as the first of a
-            pair, and as the second.
+            pair, and as the second; packed where a memory has them.
     """
 
     mentions: np.ndarray
@@ -35,11 +37,11 @@ class Halves(NamedTuple):
 def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The relations of entries [n, 2], see `Halves`: [n, d_r] float32 of unit length.
 
-    `take` gives halves [m, d_r] by their numbers [m]: 2 i is the first half of mention i, 2 i + 1
-    its second. Numbers of a relation are turned by d_r / 2 places where the topic comes after the
-    target.
+    `take` gives packed halves [m, d_r + 4] by their numbers [m]: 2 i is the first half of mention
+    i, 2 i + 1 its second. Numbers of a relation are turned by d_r / 2 places where the topic comes
+    after the target.
     """
-    count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1]
+    count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1] - SCALE_BYTES
     relations = np.empty((count, dim), np.float32)
     both = np.empty((2 * min(count, _BLOCK), dim), np.float32)
     for start in range(0, count, _BLOCK):
@@ -47,30 +49,12 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
         found = relations[start : start + _BLOCK]
         first, second = np.sort(some, axis=1).T
         halves = both[: 2 * len(some)]
-        _copy(take(np.concatenate([2 * first, 2 * second + 1])), halves)
+        unpacked(take(np.concatenate([2 * first, 2 * second + 1])), out=halves)
         np.add(halves[: len(some)], halves[len(some) :], out=found)
         found /= np.maximum(np.sqrt(np.einsum('nd,nd->n', found, found)), _LEAST)[:, None]
         is_second = some[:, 0] > some[:, 1]
         found[is_second] = np.roll(found[is_second], dim // 2, axis=1)
     return relations
-
-
-def _copy(values: np.ndarray, out: np.ndarray) -> None:
-    """Copies finite numbers to float32.
-
-    numpy converts float16 one number at a time, which takes six times as long and would dominate
-    `sums`.
-    """
-    if values.dtype != np.float16:
-        out[:] = values
-        return
-    # Exponent and fraction move to where float32 has them, the copies of the sign between go, and
-    # so does the difference of the biases.
-    bits = out.view(np.int32)
-    bits[:] = values.view(np.int16)
-    bits <<= 13
-    bits &= np.int32(~0x70000000)
-    out *= np.float32(2.0**112)
 
 
 class Shards:

@@ -40,8 +40,7 @@ class Segment:
     Attributes:
         name: the name of its folder in the memory.
         shard_rows: entries per shard, and mentions.
-        halves: what the relations are sums of, in the stored dtype; None if they are made with the
-            provenance.
+        halves: what the relations are sums of, packed; None if they are made with the provenance.
     """
 
     name: str

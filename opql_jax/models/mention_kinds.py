@@ -26,8 +26,6 @@ KINDS = ('person', 'organisation', 'place', THING)
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
 # Bonus of the recognised kind, in log-odds.
 _RECOGNISED = 1.0
-# Vectors converted to float32 at a time.
-_BLOCK = 1 << 14
 # Weight decay, for inputs of unit variance, and steps of L-BFGS.
 _DECAY, _STEPS = 1e-3, 200
 
@@ -44,39 +42,6 @@ class MentionKinds:
         logits = vectors.astype(np.float32) @ self.kernel + self.bias
         logits -= logits.max(axis=1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-    def of_entities(
-        self,
-        vectors: np.ndarray,
-        entities: np.ndarray,
-        recognised: Sequence[str],
-        names: Sequence[str],
-    ) -> list[str]:
-        """The kinds of entities, by all of their mentions and the kinds that were recognised.
-
-        Args:
-            vectors, entities: [n, hidden_size] of mentions, and [n] the entity of each.
-            recognised: the recogniser's kind of each entity. Values, concepts, groups, languages,
-                titles and kinds that the words of a name tell are certain.
-            names: of each entity.
-        """
-        totals = np.zeros((len(recognised), len(KINDS)), np.float32)
-        for start in range(0, len(vectors), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            np.add.at(totals, entities[rows], self.log_probabilities(vectors[rows]))
-        # Mentions of one entity are much alike, and no independent evidence.
-        totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
-        kinds = []
-        for kind, total, name in zip(recognised, totals, names):
-            if kind in _CERTAIN or not total.any() or kind == kind_of_words(name):
-                kinds.append(kind)
-                continue
-            if kind != UNKNOWN_KIND:
-                total[KINDS.index(kind if kind in KINDS else THING)] += _RECOGNISED
-            found = KINDS[total.argmax()]
-            # A work is a thing, too.
-            kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)
-        return kinds
 
     def to_bytes(self) -> bytes:
         """The parameters as safetensors."""
@@ -96,6 +61,38 @@ class MentionKinds:
         if any(bad_row(array) is not None for array in stored.values()):
             raise InputError('a number is not finite, or is huge')
         return cls(**stored)
+
+
+def kinds_of_entities(
+    log_probabilities: np.ndarray,
+    entities: np.ndarray,
+    recognised: Sequence[str],
+    names: Sequence[str],
+) -> list[str]:
+    """The kinds of entities, by all of their mentions and the kinds that were recognised.
+
+    Args:
+        log_probabilities, entities: [n, 4] of KINDS for the mentions of a text, and [n] whom each
+            mentions.
+        recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
+            languages, titles and what the words of a name tell are certain.
+        names: of each entity.
+    """
+    totals = np.zeros((len(recognised), len(KINDS)), np.float32)
+    np.add.at(totals, entities, log_probabilities)
+    # Mentions of one entity are much alike, and no independent evidence.
+    totals /= np.sqrt(np.maximum(np.bincount(entities, minlength=len(recognised)), 1))[:, None]
+    kinds = []
+    for kind, total, name in zip(recognised, totals, names):
+        if kind in _CERTAIN or not total.any() or kind == kind_of_words(name):
+            kinds.append(kind)
+            continue
+        if kind != UNKNOWN_KIND:
+            total[KINDS.index(kind if kind in KINDS else THING)] += _RECOGNISED
+        found = KINDS[total.argmax()]
+        # A work is a thing, too.
+        kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)
+    return kinds
 
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:

@@ -15,25 +15,28 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files
+from opql_jax.core.arrays import SCALE_BYTES, packed, unpacked
 from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.progress import logged
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
+from opql_jax.models.mention_kinds import KINDS, kinds_of_entities
 from opql_jax.models.text_encoder import TextEncoder
 
 # Passages encoded at a time, and mentions whose halves are computed at a time.
 BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
-_VERSION = 1
-# Per passage the vectors of its mentions, and its own followed by its sentences': [n, hidden_size]
-# float16.
-ENCODED = pa.schema([('mentions', pa.binary()), ('vectors', pa.binary())])
+_VERSION = 2
+# Of each passage the vectors of its mentions, packed rows [n, hidden_size + 4] (`core.arrays`);
+# the log-probabilities [n, 4] float16 of their kinds, which packed vectors would tell otherwise;
+# and the vectors of itself and of its sentences, packed.
+ENCODED = pa.schema([(name, pa.binary()) for name in ('mentions', 'kinds', 'vectors')])
 
 
 def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
-    """Vectors (`ENCODED`) of the `text`, `sentence_starts` and `mentions` of `tables.PASSAGES`."""
+    """What is `ENCODED` of the `text`, `sentence_starts` and `mentions` of `tables.PASSAGES`."""
     placed = [_place(row, encoder) for row in batch.to_pylist()]
     encoded: list[Any] = [None] * len(placed)
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
@@ -43,8 +46,13 @@ def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
             [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
         )
         vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-        encoded[i] = [array.astype('<f2').tobytes() for array in (mentions, vectors)]
-    columns = zip(*encoded) if encoded else ([], [])
+        kinds = np.zeros((len(mentions), len(KINDS)))
+        if encoder.kinds:
+            kinds = encoder.kinds.log_probabilities(mentions)
+        encoded[i] = [
+            array.tobytes() for array in (packed(mentions), kinds.astype('<f2'), packed(vectors))
+        ]
+    columns = zip(*encoded) if encoded else [[]] * len(ENCODED)
     arrays = [pa.array(column, pa.binary()) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
 
@@ -130,26 +138,25 @@ class PassageEncoder:
         Those of passage p begin at `first_vector[p]`: its own, and one for each of its
         `sentence_starts`.
         """
-        return self._encoded[1]
-
-    def mentions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors of all mentions [n, hidden_size] float16, by passage, and their entities [n]."""
-        entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
-        return self._encoded[0], entities.to_numpy().astype(np.int64)
+        return self._encoded[2]
 
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
         vocab = self._prepared.vocab
-        if self._encoder.kinds:
-            return self._encoder.kinds.of_entities(*self.mentions(), vocab.kinds, vocab.names)
-        return vocab.kinds
+        if not self._encoder.kinds:
+            return vocab.kinds
+        entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
+        mentioned = entities.to_numpy().astype(np.int64)
+        return kinds_of_entities(self._encoded[1], mentioned, vocab.kinds, vocab.names)
 
     @functools.cached_property
-    def _encoded(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of all mentions, and those of all passages and sentences."""
+    def _encoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What is `ENCODED` of all passages, float16."""
         encoder, size = self._encoder, self._encoder.module.hidden_size
         depends = f'{_VERSION}\n{params_hash(encoder.params)}\n{encoder.tokenizer.to_str()}'
-        folder = files.below(self._parts, hashlib.sha256(depends.encode()).hexdigest())
+        kinds_bytes = encoder.kinds.to_bytes() if encoder.kinds else b''
+        digest = hashlib.sha256(depends.encode() + kinds_bytes).hexdigest()
+        folder = files.below(self._parts, digest)
         folder.mkdir(parents=True, exist_ok=True)
         files.remove_partials(folder, '*.arrow')
         passages = self._prepared.passages
@@ -165,17 +172,23 @@ class PassageEncoder:
             .combine_chunks()
         )
         batches = table.to_batches(BATCH_PASSAGES)
-        both = (
+        whole = (
             np.empty((self._first_mention[-1], size), np.float16),
+            np.empty((self._first_mention[-1], len(KINDS)), np.float16),
             np.empty((self.first_vector[-1], size), np.float16),
         )
-        filled = [0, 0]
+        filled = [0] * len(whole)
         stage = functools.partial(encode_batch, encoder=encoder)
         found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, folder, batches)
         for encoded in logged(found_by_batch, len(table), 'passages encoded'):
-            for side, (vectors, column) in enumerate(zip(both, encoded.columns)):
-                found = np.frombuffer(b''.join(column.to_pylist()), '<f2').reshape(-1, size)
-                vectors[filled[side] : filled[side] + len(found)] = found
+            contents = [b''.join(column.to_pylist()) for column in encoded.columns]
+            mentions, vectors = (
+                unpacked(np.frombuffer(content, np.int8).reshape(-1, size + SCALE_BYTES))
+                for content in contents[::2]
+            )
+            kinds = np.frombuffer(contents[1], '<f2').reshape(-1, len(KINDS))
+            for side, (rows, found) in enumerate(zip(whole, (mentions, kinds, vectors))):
+                rows[filled[side] : filled[side] + len(found)] = found
                 filled[side] += len(found)
-        assert filled == [len(vectors) for vectors in both]
-        return both
+        assert filled == [len(rows) for rows in whole]
+        return whole

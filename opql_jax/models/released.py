@@ -11,14 +11,12 @@ Parameters are float32 once they are read. Rounding them to 8 bits keeps the cos
 above .999.
 """
 
-import functools
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
 import safetensors
@@ -34,7 +32,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import bert
-from opql_jax.models.encoder import RelationEncoder, check_computes, shape_differences
+from opql_jax.models.encoder import RelationEncoder, check_computes, check_fields, shape_differences
 from opql_jax.models.mention_kinds import MentionKinds
 
 WEIGHTS = 'model.safetensors'
@@ -232,7 +230,7 @@ def read(
         shapes = _shapes(encoder)
         if format is READER_FORMAT:
             shapes = shapes | {READER_HEAD: (encoder.hidden_size, READER_OUTPUTS)}
-    except (InputError, OverflowError) as error:  # no such encoder can be
+    except InputError as error:
         raise ManifestError(f'{folder / format.file}: {error}; {format.advice}') from error
     path = manifest_lib.checked_file(folder, WEIGHTS, config, format)
     try:
@@ -262,25 +260,39 @@ def read(
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 
-@functools.lru_cache(maxsize=8)  # the encoder and the reader that come with the package are alike
 def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
-    """The shapes of an encoder's parameters by name; of its layers, all alike, one is traced."""
+    """The shapes of an encoder's parameters by name; InputError if there can be no such encoder.
 
-    def init():
-        position = jnp.zeros(1, jnp.int32)
-        return encoder.clone(num_layers=1).init(
-            jax.random.key(0), jnp.zeros((1, 8), jnp.int32), position, position
-        )['params']
-
-    shapes = {
-        name: value.shape
-        for name, value in traverse_util.flatten_dict(jax.eval_shape(init), sep='.').items()
+    Written out, as to trace the module takes as long as to read the parameters.
+    """
+    check_fields(encoder)
+    hidden, heads, mlp = encoder.hidden_size, encoder.num_heads, encoder.mlp_size
+    norm = lambda name: {f'{name}.scale': (hidden,), f'{name}.bias': (hidden,)}
+    layer = {
+        'qkv.kernel': (hidden, 3, heads, hidden // heads),
+        'qkv.bias': (3, heads, hidden // heads),
+        'attention_out.kernel': (heads, hidden // heads, hidden),
+        'attention_out.bias': (hidden,),
+        'mlp_in.kernel': (hidden, mlp),
+        'mlp_in.bias': (mlp,),
+        'mlp_out.kernel': (mlp, hidden),
+        'mlp_out.bias': (hidden,),
+        **norm('attention_norm'),
+        **norm('mlp_norm'),
     }
-    first = 'layers_0.'
+    distances = (encoder.relative_buckets, heads)
     return {
-        name.replace(first, f'layers_{number}.', 1): shape
-        for name, shape in shapes.items()
-        for number in range(encoder.num_layers if name.startswith(first) else 1)
+        'token_embedding.embedding': (encoder.vocab_size, hidden),
+        'position_embedding.embedding': (encoder.max_length, hidden),
+        **norm('embedding_norm'),
+        **({'relative_bias.embedding': distances} if encoder.relative_buckets else {}),
+        **{
+            f'layers_{number}.{name}': shape
+            for number in range(encoder.num_layers)
+            for name, shape in layer.items()
+        },
+        'w_r.kernel': (2 * hidden, encoder.relation_dim),
+        'w_e.kernel': (hidden, encoder.entity_dim),
     }
 
 
@@ -317,4 +329,4 @@ def _exact(
         numbers = scale
     if not fits or numbers.dtype != np.float32 or bad_row(np.atleast_1d(numbers)) is not None:
         raise InputError(f'{name} has numbers of another kind, or that are not finite')
-    return value.astype(np.float32) * (1 if scale is None else scale)
+    return value if scale is None else np.multiply(value, scale, dtype=np.float32)

@@ -6,8 +6,8 @@
   the title names or -1;
 - `sentence_counts.npy` [passages] and `sentence_starts.npy` [sentences] int32: where sentences
   start, passage by passage;
-- `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] float16, of unit
-  length;
+- `passage_vectors.npy` [passages, d] and `sentence_vectors.npy` [sentences, d] int8: directions,
+  whose vectors have unit length;
 - `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of
   another name, rising, each pair once; the first sentence also has the names inside of the title;
 - `entities.parquet`: the kind of each entity;
@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from opql_jax.core import files
-from opql_jax.core.arrays import MAX_MAGNITUDE, ArraySchema, read_array
+from opql_jax.core.arrays import MAX_MAGNITUDE, SCALE_BYTES, ArraySchema, packed, read_array
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     MANIFEST,
@@ -72,7 +72,7 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
 
 FORMAT = FolderFormat(
     'opql-retrieval',
-    1,
+    2,
     'a retrieval index',
     'opql index',
     IndexManifest,
@@ -97,8 +97,6 @@ _PASSAGES = pa.schema(
 )
 _WORDS = pa.schema([('word', pa.string())])
 _ENTITIES = pa.schema([('kind', pa.string())])
-# A component of a vector of unit length, which is rounded.
-_UNIT = 1 + 2**-9
 # What each array has to be. `words` is the number of rows of `words.parquet`; the last one of an
 # array of offsets is how many there are in the next one, which is read after it.
 _ARRAYS = {
@@ -106,8 +104,8 @@ _ARRAYS = {
         'int32', ('passages',), ids=('sentences + 1',), total='sentences'
     ),
     'sentence_starts': ArraySchema('int32', ('sentences',)),
-    'passage_vectors': ArraySchema('float16', ('passages', 'dim'), largest=_UNIT),
-    'sentence_vectors': ArraySchema('float16', ('sentences', 'dim'), largest=_UNIT),
+    'passage_vectors': ArraySchema('int8', ('passages', 'dim')),
+    'sentence_vectors': ArraySchema('int8', ('sentences', 'dim')),
     'mentions': ArraySchema('int32', (None, 2), ids=('sentences', 'entities')),
     'word_starts': ArraySchema('int64', ('words + 1',), offsets=True),
     'word_passages': ArraySchema('int32', ('word_starts',), ids=('passages',)),
@@ -144,8 +142,8 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
     arrays = {
         'sentence_counts': counts,
         'sentence_starts': starts,
-        'passage_vectors': _unit(corpus.passage_vectors),
-        'sentence_vectors': _unit(corpus.sentence_vectors),
+        'passage_vectors': _directions(corpus.passage_vectors),
+        'sentence_vectors': _directions(corpus.sentence_vectors),
         'mentions': _mentions_of_sentences(_with_inner_names(corpus), counts, starts),
         'word_starts': matrix.indptr.astype(np.int64),
         'word_passages': matrix.indices.astype(np.int32),
@@ -227,9 +225,7 @@ class RetrievalIndex:
         counts = arrays['sentence_counts']
         self.first_sentence = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self.sentence_starts = arrays['sentence_starts']
-        self.vectors = np.concatenate(
-            [arrays['passage_vectors'], arrays['sentence_vectors']], dtype=np.float32
-        )
+        self.vectors = np.concatenate([arrays['passage_vectors'], arrays['sentence_vectors']])
         sentence, entity = arrays['mentions'].T
         shape = (len(self.ids), num_entities)
         self.entities_of_sentence = sp.csr_matrix(
@@ -329,14 +325,22 @@ def _mentions_of_sentences(
     return np.unique(np.stack([sentence, entity], 1), axis=0).astype(np.int32).reshape(-1, 2)
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def _directions(vectors: np.ndarray) -> np.ndarray:
+    """Vectors [n, d] as int8; InputError if one is not finite."""
     if not np.isfinite(vectors).all():
         raise InputError(
             f'vector {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not '
             'finite: the encoder is damaged'
         )
-    norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
-    return (vectors / np.where(norms > 0, norms, 1)).astype(np.float16)
+    return packed(vectors)[:, :-SCALE_BYTES]
+
+
+def _unit(directions: np.ndarray) -> np.ndarray:
+    """The vectors [n, d] float32 of directions, of unit length; zeros stay."""
+    vectors = directions.astype(np.float32)
+    lengths = np.sqrt(np.einsum('nd,nd->n', vectors, vectors))
+    vectors /= np.maximum(lengths, 1)[:, None]
+    return vectors
 
 
 def _words_of_sentences(words: list[str], sentences: list[list[str]]) -> sp.csc_matrix:
@@ -447,11 +451,14 @@ class IndexFolder:
         return words
 
     def array(self, name: str) -> np.ndarray:
-        """One of the folder's arrays, by its file's name; ManifestError if it is damaged."""
+        """One of the folder's arrays, vectors as float32; ManifestError if it is damaged.
+
+        It is known by its file's name.
+        """
         array = read_array(self._file(f'{name}.npy'), _ARRAYS[name], self._sizes, FORMAT.advice)
         if _ARRAYS[name].offsets:
             self._sizes[name] = int(array[-1])
-        return array
+        return _unit(array) if array.dtype == np.int8 else array
 
     def _table(self, name: str, schema: pa.Schema, rows: int | None = None) -> pa.Table:
         return tables.read_table(self._file(f'{name}.parquet'), schema, FORMAT.advice, rows=rows)

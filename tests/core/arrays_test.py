@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opql_jax.core.arrays import ArraySchema, bad_row, read_array
+from opql_jax.core.arrays import ArraySchema, bad_row, packed, read_array, scales, unpacked
 from opql_jax.core.manifest import ManifestError
 
 
@@ -98,3 +98,18 @@ def test_no_more_memory_is_asked_for_than_the_file_is_long(tmp_path, shape):
         read_array(tmp_path / 'a.npy', ArraySchema('int32', (None,)), SIZES, 'make it again')
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
+
+
+def test_packed_rows_are_what_was_packed_to_half_a_step_and_packing_them_again_changes_nothing():
+    rows = np.random.default_rng(0).normal(size=(50, 3, 17)).astype(np.float32)
+    rows *= np.logspace(-20, 15, 50, dtype=np.float32)[:, None, None] / 8
+    rows[7, 1], rows[8, 2, 0] = 0, 0
+    stored = packed(rows)
+    assert stored.dtype == np.int8 and stored.shape == (50, 3, 21)
+    largest = np.abs(rows).max(axis=-1, keepdims=True)
+    assert (np.abs(unpacked(stored) - rows) <= largest / 253).all()
+    np.testing.assert_array_equal(scales(stored), largest[..., 0] / np.float32(127))
+    np.testing.assert_array_equal(packed(unpacked(stored))[..., :-4], stored[..., :-4])
+    np.testing.assert_allclose(unpacked(packed(unpacked(stored))), unpacked(stored), rtol=3e-7)
+    np.testing.assert_array_equal(unpacked(packed(np.full(4, 1e-44))), np.zeros(4))
+    assert unpacked(packed(np.zeros((0, 5)))).shape == (0, 5)

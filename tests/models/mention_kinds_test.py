@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.models.mention_kinds import KINDS, MentionKinds, fit
+from opql_jax.models.mention_kinds import KINDS, MentionKinds, fit, kinds_of_entities
 
 
 def make(seed=0, hidden=6):
@@ -52,7 +52,8 @@ PLAIN = MentionKinds(np.eye(4, dtype=np.float32), np.zeros(4, np.float32))
 def of_entities(recognised, *mentions, name='Brenwick'):
     vectors = np.array([vector for _, vector in mentions], np.float32).reshape(-1, 4)
     entities = np.array([entity for entity, _ in mentions], np.int64)
-    return PLAIN.of_entities(vectors, entities, recognised, [name] * len(recognised))
+    told = PLAIN.log_probabilities(vectors)
+    return kinds_of_entities(told, entities, recognised, [name] * len(recognised))
 
 
 def test_mentions_outvote_what_was_recognised_if_they_are_sure():
@@ -91,7 +92,8 @@ def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their
         rows = reference(kinds, vectors[entities == entity])
         total = rows.mean(axis=0) * np.sqrt(len(rows)) if len(rows) else np.zeros(4)
         expected.append(KINDS[total.argmax()] if len(rows) else 'name')
-    assert kinds.of_entities(vectors, entities, ['name'] * 12, ['Brenwick'] * 12) == expected
+    told = kinds.log_probabilities(vectors)
+    assert kinds_of_entities(told, entities, ['name'] * 12, ['Brenwick'] * 12) == expected
 
 
 def test_bytes_are_read_back_and_others_refused():

@@ -158,3 +158,19 @@ def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_an
     gc.collect()
     # Nobody uses it.
     assert not [state for state in text_encoder._OPEN if state[0] == str(tmp_path / 'a')]
+
+
+@pytest.mark.parametrize('buckets', [0, 8])
+def test_the_parameters_that_are_read_are_those_of_the_module(tmp_path, buckets):
+    module = ENCODER.module.clone(relative_buckets=buckets, num_layers=3, entity_dim=0)
+    position = np.zeros(1, np.int32)
+    init = lambda: module.init(jax.random.key(0), np.zeros((1, 8), np.int32), position, position)
+    shapes = jax.eval_shape(init)['params']
+    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
+    released.write(tmp_path / 'a', module, params, ENCODER.tokenizer.to_str(), CARD)
+    found = released.read(tmp_path / 'a')[1]
+    assert jax.tree.map(np.shape, found) == jax.tree.map(np.shape, params)
+    damaged = {name: value for name, value in params.items() if name != 'layers_1'}
+    released.write(tmp_path / 'b', module, damaged, ENCODER.tokenizer.to_str(), CARD)
+    with pytest.raises(ManifestError, match='has no layers_1.attention_norm.bias'):
+        released.read(tmp_path / 'b')

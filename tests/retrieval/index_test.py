@@ -31,7 +31,7 @@ def test_what_was_built_is_read_again(tmp_path):
         assert index.passages_of_entity.toarray().tolist() == [[1, 1, 1], [0, 1, 0]]
         assert index.passages_titled.toarray().tolist() == [[1, 0, 0], [0, 1, 0]]
         assert index.passages_naming.toarray().tolist() == [[0, 1, 1], [0, 0, 0]]
-        np.testing.assert_allclose(np.linalg.norm(index.vectors, axis=1), 1, atol=1e-3)
+        np.testing.assert_allclose(np.linalg.norm(index.vectors, axis=1), 1, rtol=1e-6)
 
 
 def test_the_same_corpus_gives_the_same_bytes(tmp_path):
@@ -93,3 +93,17 @@ def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, writ
         RetrievalIndex.open(tmp_path / 'index')
     build(tmp_path / 'index', corpus)
     assert content(tmp_path / 'index') == content(tmp_path / 'whole')
+
+
+def test_vectors_keep_their_directions_whatever_their_length(tmp_path):
+    corpus = corpus_of({'Ada': 'Ada met [Babbage]. He built [Engine]s.', 'Of': 'The of.'})
+    given = np.concatenate([corpus.passage_vectors, corpus.sentence_vectors])
+    long = dataclasses.replace(corpus, passage_vectors=corpus.passage_vectors * 1e6)
+    build(tmp_path / 'index', long)
+    vectors = RetrievalIndex.open(tmp_path / 'index').vectors
+    has_words = given.any(axis=1)
+    assert has_words.tolist() == [True, False, True, True, False]
+    unit = given / np.maximum(np.linalg.norm(given, axis=1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(vectors, unit, atol=1 / 253)
+    assert (vectors * unit).sum(axis=1)[has_words].min() > 0.9999
+    assert not vectors[~has_words].any()

@@ -88,7 +88,7 @@ def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A memory that holds two halves of relations for each mention."""
     folder = root / 'memory'
-    make(folder, encode=halves_of(), relation_dim=4, dtype='float16').close()
+    make(folder, encode=halves_of(), relation_dim=4).close()
 
     def read():
         memory = Memory.open(folder)

@@ -233,7 +233,6 @@ def make_parts(
             {'encoder': used.params, 'entity_table': {}},
             {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None},
             relation_dim=used.dim,
-            dtype='float16',
         ),
         on_progress=log_progress,
     )
