@@ -84,22 +84,6 @@ def _check_address_space() -> None:
         )
 
 
-def _import_jax() -> None:
-    """Imports JAX, on a CPU without its search of all installed packages for a ROCm plugin.
-
-    That parses what each of them states of itself, a tenth of the time of `opql ask`.
-    """
-    from importlib import metadata
-
-    distributions = metadata.distributions
-    if os.environ.get('JAX_PLATFORMS') == 'cpu':
-        metadata.distributions = lambda **_: iter(())  # type: ignore[assignment]
-    try:
-        import jax  # noqa: F401
-    finally:
-        metadata.distributions = distributions
-
-
 def _share(value: float) -> float:
     if not 0 <= value <= 1:
         raise typer.BadParameter('give a number from 0 to 1')
@@ -204,7 +188,6 @@ def ask(
 
     Without a QUESTION it asks for them at a prompt, or reads one from each line of a pipe.
     """
-    _import_jax()
     from opql_jax.kb.open_kb import open_kb
 
     if question is not None:
