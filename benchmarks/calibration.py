@@ -37,8 +37,9 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.text import comparison, question_plans
 from opql_jax.kb.text.candidates import features
 from opql_jax.kb.text.stated import left
+from opql_jax.kb.text.text_kb import LOOKED_AT
 
-BINS, TOGETHER, LOOKED_AT = 10, 8, 5
+BINS, TOGETHER = 10, 8
 # Sets that have text of another.
 KIN = {'articles': 'squad', 'pools': 'hotpotqa'}
 UNANSWERED = (

@@ -42,7 +42,7 @@ from opql_jax.retrieval.words import words_of
 
 # Answers whose sentences are checked for a denial or a statement, and the factor of the probability
 # of one that is denied.
-_LOOKED_AT, _DENIED = 3, 0.3
+LOOKED_AT, _DENIED = 3, 0.3
 # Questions for what a defined term means, the number of its facts searched for the definition, and
 # the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
@@ -237,7 +237,7 @@ def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> 
     if answer.probabilities is None or not len(answer):
         return answer
     factors = np.ones(len(answer), np.float32)
-    factors[:_LOOKED_AT] = [factor(entity) for entity in answer.entities[:_LOOKED_AT].tolist()]
+    factors[:LOOKED_AT] = [factor(entity) for entity in answer.entities[:LOOKED_AT].tolist()]
     if (factors == 1).all():
         return answer
     probabilities = answer.probabilities * factors
