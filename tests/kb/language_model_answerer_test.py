@@ -41,8 +41,8 @@ TEXT = dict(text='prepared')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A language model pretrained and finetuned for a few steps over a memory, and an untrained one
-    without a memory.
+    """A language model pretrained and finetuned for a few steps over a memory, and one without a
+    memory.
     """
     root = tmp_path_factory.mktemp('world')
     folder = tiny_training.write_prepared(root / 'prepared')
@@ -53,12 +53,12 @@ def world(tmp_path_factory):
     question_records.write_from_splits(prepared, root / 'asked.jsonl')
     cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
     run(root / 'cloze', cloze, init_from=str(root / 'entities'))
-    eae = objectives.Cloze(**OPTIONS)
-    tiny_training.write_untrained(folder, root / 'eae', eae, encoder=encoder)
     files = dict(memory_dir=str(memory), questions=str(root / 'asked.jsonl'))
     few = dict(text_rows=8, name_rows=8)
     asking = objectives.AnswerQuestions(filter=True, **files, **few, **OPTIONS)
     run(root / 'lm', asking, init_from=str(root / 'cloze'))
+    # The last, so that the knowledge base states no memory.
+    run(root / 'eae', objectives.Cloze(**OPTIONS), init_from=str(root / 'entities'), num_steps=1)
     parts = dict(root=root, folder=folder, prepared=prepared, memory=memory)
     return types.SimpleNamespace(**parts, run=run)
 
