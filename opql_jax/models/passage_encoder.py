@@ -35,23 +35,33 @@ _VERSION = 2
 ENCODED = pa.schema([(name, pa.binary()) for name in ('mentions', 'kinds', 'vectors')])
 
 
-def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
-    """What is `ENCODED` of the `text`, `sentence_starts` and `mentions` of `tables.PASSAGES`."""
+def vectors_of(batch: pa.RecordBatch, encoder: TextEncoder) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each passage the vectors of its mentions, and those of itself and its sentences.
+
+    All are [n, hidden_size] float32; those of the passage and its sentences have unit length. The
+    batch has `text`, `sentence_starts` and `mentions` of `tables.PASSAGES`.
+    """
     placed = [_place(row, encoder) for row in batch.to_pylist()]
-    encoded: list[Any] = [None] * len(placed)
+    found: list[Any] = [None] * len(placed)
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
         spans, sentences = placed[i]
         mentions = (states[spans.first] + states[spans.last]) / 2
         sums = np.stack(
             [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
         )
-        vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+        found[i] = mentions, sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
+    return found
+
+
+def encode_batch(batch: pa.RecordBatch, encoder: TextEncoder) -> pa.RecordBatch:
+    """What is `ENCODED` of a batch, see `vectors_of`."""
+    encoded = []
+    for mentions, vectors in vectors_of(batch, encoder):
         kinds = np.zeros((len(mentions), len(KINDS)))
         if encoder.kinds:
             kinds = encoder.kinds.log_probabilities(mentions)
-        encoded[i] = [
-            array.tobytes() for array in (packed(mentions), kinds.astype('<f2'), packed(vectors))
-        ]
+        rows = packed(mentions), kinds.astype('<f2'), packed(vectors)
+        encoded.append([array.tobytes() for array in rows])
     columns = zip(*encoded) if encoded else [[]] * len(ENCODED)
     arrays = [pa.array(column, pa.binary()) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
@@ -75,7 +85,7 @@ def _halves(encoder, params, mentions):
 class PassageEncoder:
     """The passages of prepared text under a released encoder, all encoded when first needed.
 
-    Holds a vector of each mention and each sentence: [hidden_size] float16.
+    Holds a vector of each mention and each sentence: [hidden_size], in 8 bits a number.
 
     Attributes:
         first_vector: [passages + 1], where the rows of each passage begin in `vectors`.

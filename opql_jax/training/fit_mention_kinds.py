@@ -17,7 +17,7 @@ from opql_jax.data.tokenizer import token_counter
 from opql_jax.datasets import docred
 from opql_jax.models import mention_kinds
 from opql_jax.models.mention_kinds import THING, MentionKinds
-from opql_jax.models.passage_encoder import encode_batch
+from opql_jax.models.passage_encoder import vectors_of
 from opql_jax.models.text_encoder import TextEncoder
 
 # By DocRED's types; times and numbers are recognised by themselves.
@@ -44,9 +44,9 @@ def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> Me
 
     InputError if they mention no person, organisation, place or thing.
     """
-    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float16)], []
+    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
     for batch, of_batch in typed_mentions(encoder, documents):
-        vectors.append(mention_vectors(encoder, batch))
+        vectors += [mentions for mentions, _ in vectors_of(batch, encoder)]
         kinds += of_batch
     return mention_kinds.fit(np.concatenate(vectors), kinds)
 
@@ -76,12 +76,6 @@ def typed_mentions(
             passages, kinds = [], []
     if passages:
         yield _batch(passages), kinds
-
-
-def mention_vectors(encoder: TextEncoder, batch: pa.RecordBatch) -> np.ndarray:
-    """The vectors of a batch of `tables.PASSAGES`'s mentions: [n, hidden_size] float16."""
-    encoded = encode_batch(batch, encoder)['mentions'].to_pylist()
-    return np.frombuffer(b''.join(encoded), '<f2').reshape(-1, encoder.module.hidden_size)
 
 
 def _batch(passages) -> pa.RecordBatch:
