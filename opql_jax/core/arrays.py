@@ -125,7 +125,8 @@ def packed(rows: np.ndarray) -> np.ndarray:
     """
     rows = np.asarray(rows, np.float32)
     scale = np.abs(rows).max(axis=-1, keepdims=True, initial=0).astype('<f4') / _LARGEST_PACKED
-    numbers = rows / np.maximum(scale, np.finfo(np.float32).tiny)
+    scale[scale < np.finfo(np.float32).tiny] = 0  # which could not be divided by
+    numbers = np.divide(rows, scale, out=np.zeros_like(rows), where=scale > 0)
     return np.concatenate([np.rint(numbers).astype(np.int8), scale.view(np.int8)], axis=-1)
 
 

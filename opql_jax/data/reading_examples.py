@@ -194,12 +194,16 @@ def from_sub_questions(
         answers.append([question['answer'], *question.get('aliases', ())])
         for (place, step), name in zip(enumerate(steps), passages):
             title = _REMARK.sub('', documents[name][0])
-            for number in map(int, re.findall(r'#(\d)', step)):
-                if number <= place and occurrences([title], [documents[passages[number - 1]][1]]):
+            for number in map(int, re.findall(r'#(\d+)', step)):
+                if (
+                    1 <= number <= place
+                    and not answers[number - 1]
+                    and occurrences([title], [documents[passages[number - 1]][1]])
+                ):
                     answers[number - 1] = [title]
         for step, name, right in zip(steps, passages, answers):
             known = {f'#{number}': of[0] for number, of in enumerate(answers, 1) if of}
-            asked = re.sub(r'#\d', lambda mark: known.get(mark[0], mark[0]), step)
+            asked = re.sub(r'#\d+', lambda mark: known.get(mark[0], mark[0]), step)
             asked = re.sub(r'\s+\?', '?', asked.strip())
             if not right or '#' in asked or '>>' in asked:
                 continue
@@ -225,8 +229,8 @@ def from_articles(
 ) -> Iterator[ReadingExample]:
     """Examples of `(question, title, answers)` about articles, paragraphs by their titles.
 
-    The answer counts in the paragraph that has it and most words of the question, the first of
-    such; questions without one are left out, as nothing says which paragraph states the answer.
+    The answer counts in the paragraph that has it and most words of the question, two at least, the
+    first of such; questions without one are left out, as nothing says which paragraph states it.
     """
     for question, title, answers in questions:
         words = {word[:_STEM] for word in re.findall(r'\w{4,}', question.lower())}
@@ -236,7 +240,7 @@ def from_articles(
             sum(word in text.lower() for word in words) if occurrences(answers, [text]) else 0
             for text in paragraphs
         ]
-        if any(counts):
+        if max(counts, default=0) > 1:
             best = int(np.argmax(counts))
             others = [
                 text for text in _some(paragraphs, rng, 2) if not occurrences(answers, [text])
@@ -249,6 +253,7 @@ def from_articles(
                 [titled(title, text) for text in others[: int(rng.integers(3))]],
                 rng,
                 unanswered=0,
+                within=paragraphs[best],
             )
 
 

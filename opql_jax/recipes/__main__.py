@@ -77,6 +77,8 @@ def run_recipes(arguments) -> None:
     build = Recipe.steps if arguments.dry_run else catalog.build
     plans = [(recipe, options_of(recipe, arguments)) for recipe in chosen]
     machines = cost.with_prices(arguments.price)
+    if arguments.price and not arguments.dry_run:
+        raise InputError('--price: only a dry run tells dollars: give --dry-run, too')
     for recipe, options, steps in [(*plan, build(*plan)) for plan in plans]:
         run(steps, options, dry_run=arguments.dry_run)
         if arguments.dry_run:
@@ -113,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
         action='append',
         default=[],
         metavar='MACHINE=DOLLARS',
-        help='of a device for an hour, in place of the list price that a dry run tells',
+        help='with --dry-run: dollars per device-hour, instead of the list price',
     )
     published = commands.add_parser(
         'publish', help='copies what finished recipes found into results/'

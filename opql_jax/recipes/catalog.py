@@ -120,9 +120,11 @@ def find(name: str) -> Recipe:
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
     """The steps of a recipe; InputError names what data are missing, and where to get them."""
     is_missing = lambda file: not (options.data / file).exists()
-    missing = list(filter(is_missing, data_files_of(recipe, options)))
-    if not missing:
-        return recipe.steps(options)
+    if not (missing := list(filter(is_missing, data_files_of(recipe, options)))):
+        steps = recipe.steps(options)
+        # Once its data are there, a recipe that reads them may ask for more.
+        if not (missing := list(filter(is_missing, options.asked_for))):
+            return steps
     # Of a folder and its files the files.
     missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
     sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]

@@ -43,7 +43,7 @@ def with_prices(given: Sequence[str]) -> dict[str, Machine]:
     """`MACHINES` at other prices, such as 'v5e-16=0.9'; InputError for what is no such thing."""
     machines = dict(MACHINES)
     for name, _, price in (text.partition('=') for text in given):
-        if name not in machines or not re.fullmatch(r'\d+(\.\d+)?', price):
+        if name not in machines or not re.fullmatch(r'\d+(\.\d+)?', price) or not float(price):
             raise InputError(
                 f'price {name}={price}: give dollars of a device-hour of one of '
                 f'{", ".join(machines)}, such as v5e-16=0.9'
@@ -85,12 +85,15 @@ def of_language_model(rows: int, tokens: int, topics: int) -> Batch:
     return Batch(rows, tokens, 2 + 2 * topics, 2 * (1 + topics) + 2 * topics + 1, topics)
 
 
-def told(flops: Mapping[str, float], machines: Mapping[str, Machine]) -> list[str]:
-    """Lines on {stage: FLOPs of all its steps}: hours of each on each machine, and dollars."""
+def cost_lines(flops: Mapping[str, float], machines: Mapping[str, Machine]) -> list[str]:
+    """Lines that state hours and dollars on each machine of `{stage: FLOPs of all its steps}`."""
     lines = []
     for name, machine in machines.items():
         hours = {stage: machine.seconds(count) / 3600 for stage, count in flops.items()}
-        each = ', '.join(f'{stage} {time:.1f}' for stage, time in hours.items())
+        each = ', '.join(
+            f'{stage} {time:.1f}' if time >= 0.05 else f'{stage} <0.1'
+            for stage, time in hours.items()
+        )
         total = sum(hours.values())
         lines.append(
             f'# {name} ({machine.devices} x {machine.kind}): {total:.1f} hours ({each}), '

@@ -81,7 +81,8 @@ def answer(
     Returns {set: metrics}, also written to metrics.json in `output`: Hits@1 over all held-out
     questions, their number, that of the questions learnt from, and the seconds that took.
     """
-    opened, metrics = open_kb(kb), {}
+    # Without the reader, which was taught with questions that are held out here.
+    opened, metrics = open_kb(kb, reader=False), {}
     used, seconds = 0, 0.0
     if trained_with:
         pairs = [(asked.text, asked.answers) for asked in _read(folder, 'train')]

@@ -206,7 +206,9 @@ def needs(steps: Sequence[Step | Function], machines: Mapping[str, cost.Machine]
         for step in steps
         if step.gin in BATCHES
     }
-    return [_SIZES, *cost.told(flops, machines)]
+    if not flops:
+        return ['# hours: a few minutes on any machine, as no transformer is trained']
+    return [_SIZES, *cost.cost_lines(flops, machines)]
 
 
 # The last has one null entry for all topics.

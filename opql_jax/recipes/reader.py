@@ -221,7 +221,14 @@ def fourth_examples(
         r['id']: (r['title'], r['text']) for r in retrieval.records(text / 'documents.jsonl')
     }
     asked = retrieval.records(text / 'questions.jsonl')
-    kept = [question for question in asked if not is_left_out(question['id'])]
+    steps_of = lambda question: set(zip(question.get('decomposition', ()), question['supporting']))
+    # Questions share steps.
+    held_out = set().union(*(steps_of(each) for each in asked if is_left_out(each['id'])))
+    kept = [
+        each
+        for each in asked
+        if not is_left_out(each['id']) and held_out.isdisjoint(steps_of(each))
+    ]
     examples += 3 * list(reading_examples.from_sub_questions(kept, documents, rng))
     about = {
         document.title: document.text.split('\n')

@@ -156,6 +156,7 @@ def train(
     """
     # ---------------- Setup ----------------
     started = time.monotonic()
+    check_start(config, objective)
     optimizer = optimizer_of(config)
     mesh = mesh_lib.make_mesh(config.data_devices, config.model_devices, config.slices)
     run = Run(objective, encoder, config, mesh)
@@ -326,7 +327,6 @@ class Run:
         mesh: Mesh,
     ):
         """Opens the text, the objective, and what training starts from; raises as `train` does."""
-        check_start(config, objective)
         self.config, folder = config, KBFolder(config.kb)
         self.prepared = Prepared(folder.part(config.text))
         self.init_from = str(folder.part(config.init_from)) if config.init_from else None

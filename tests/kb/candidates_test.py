@@ -73,6 +73,14 @@ READ = {
         [(0, 0, 0.4, "Ann Low's", -1), (0, 0, 0.3, 'Ann Low', ANN), (1, 9, 0.1, 'Ann', ANN)],
         [('Ann Low', ANN, 0.8, 3)],
     ),
+    'a name within a longer reading is not what was read first': (
+        [
+            (0, 10, 0.6, 'coal', -1),
+            (0, 0, 0.2, 'York sold coal', -1),
+            (0, 0, 0.1, 'York sold', YORK),
+        ],
+        [('coal', -1, 0.8, 2), ('York sold', YORK, 0.1, 1)],
+    ),
     'nothing': ([], []),
 }
 

@@ -76,6 +76,11 @@ def kb(tmp_path_factory):
     texts['films'] = (
         'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.'
     )
+    texts['league'] = (
+        'The National Rifle League (NRL) is a club. The NRL, which was founded by Jim Orr, grew.'
+    )
+    texts['family'] = 'Mara Low married Bob Ray, who was born in Oslo.'
+    texts['chemist'] = 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.'
     texts['press'] = 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.'
     for name, text in texts.items():
         (root / 'notes' / f'{name}.txt').write_text(text)
@@ -95,6 +100,9 @@ def kb(tmp_path_factory):
         ('When was Low Tide released?', '1993', True),
         ('When was High Harbour released?', '1993', False),
         ('Who wrote Heron?', 'Sven Aho', False),
+        ('Who founded the National Rifle League?', 'Jim Orr', True),
+        ("Where was Mara Low's husband born?", 'Oslo', True),
+        ('What nationality is Anna Weiss?', 'German', True),
     ],
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

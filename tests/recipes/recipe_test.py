@@ -317,6 +317,18 @@ def test_a_number_that_cannot_be_is_told(tmp_path):
             recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{bad}'])
 
 
+def test_data_that_a_recipe_asks_for_once_others_are_there_are_named(tmp_path):
+    def steps(options):
+        pathlib.Path(options.file('msf/queries.json')).read_text()
+        options.file('wikipedia')
+        return []
+
+    (tmp_path / 'msf').mkdir()
+    (tmp_path / 'msf/queries.json').write_text('')
+    with pytest.raises(InputError, match='lacks wikipedia, which late reads'):
+        catalog.build(Recipe('late', 'reads more', steps), Options(tmp_path / 'out', tmp_path))
+
+
 def test_unknown_recipes_and_missing_data_are_named(options):
     with pytest.raises(InputError, match='no recipe metaqa/opq; similar: metaqa/opql'):
         catalog.find('metaqa/opq')

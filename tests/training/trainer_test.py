@@ -18,6 +18,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.memory.format import Memory
+from opql_jax.models.encoder import RelationEncoder
 from opql_jax.training import objectives, trainer
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.lineage import read_meta
@@ -327,6 +328,7 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
     [
         ({}, 'starts from nothing: give init_from or bert_folder'),
         ({'num_steps': 0}, 'num_steps=0: give at least 1'),
+        ({'init_from': 'model', 'model_devices': 0}, 'model_devices=0: give at least 1'),
         ({'checkpoint_minutes': 0.0}, 'checkpoint_minutes=0.0: give more than 0'),
         ({'init_from': 'model', 'bert_folder': 'minilm'}, 'both say where to start: leave out one'),
         ({'init_from': 'model', 'orthogonal_w_r': True}, 'leave out orthogonal_w_r'),
@@ -337,4 +339,4 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
 def test_settings_that_say_no_start_or_two_are_refused(settings, said):
     config = trainer.TrainConfig(**{'kb': 'kb', 'model': 'new', 'num_steps': 1} | settings)
     with pytest.raises(trainer.TrainingError, match=said):
-        trainer.check_start(config, objectives.Entities(frozen_encoder=True))
+        trainer.train(objectives.Entities(frozen_encoder=True), RelationEncoder, config)

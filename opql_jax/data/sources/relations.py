@@ -71,7 +71,13 @@ class PairPacker:
         """
         packer, most = batching.Packer(self.capacities), _OFFERS * sum(self.capacities.values())
         seen: set[int] = set()  # pair and passage
-        offered, read, packed, before = [], [], [], 0  # `packed` are places among the offered
+        none = np.zeros(0, np.int64)
+        offered, read, packed, before = (
+            [(none, none, none.astype(bool))],
+            [],
+            [],
+            0,
+        )  # `packed` are places among the offered
         while not (packer.full or len(seen) > most):
             # As many as there is room for are read at once.
             some, room = [], sum(packer.free.values())

@@ -151,7 +151,8 @@ class Candidate:
 def read_candidates(evidence: Evidence) -> list[Candidate]:
     """The candidates that were read, likeliest first.
 
-    Spans that overlap, and texts that fold alike or name one entity, are one candidate.
+    Spans that overlap, and texts that fold alike or name one entity, are one candidate; a name only
+    if it is most of the likeliest span.
     """
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
@@ -215,7 +216,7 @@ def _has(one: Candidate, other: Candidate) -> bool:
 
 
 def _is_same(one: Candidate, span: Span, text: str, entity: int) -> bool:
-    """Whether a span belongs to a candidate: it overlaps one of its spans, and is no other name."""
+    """Whether a span belongs to a candidate: a name is most of its first span, others overlap."""
     if entity >= 0 and one.entity >= 0:
         return False
     if entity >= 0:  # of 'York sold coal' York is not the coal that was read first

@@ -120,7 +120,9 @@ _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
 _CLAUSE_ENDS = re.compile(r'[,.;:]')
 # What stands before an attribute of the subject: 'is a 1993 film'.
-_ATTRIBUTE = re.compile(r'\b(?:is|was) an? (?:[\w-]+ )?$')
+_ATTRIBUTE = re.compile(r' (?:is|was) an? (?:[\w-]+ )?$')
+# What follows a topic of which something else is meant: "Mara Low's husband".
+_OF_TOPIC = re.compile(r"['’]s? \w")
 
 
 def left(answer: Answer, entity: int) -> float:
@@ -213,13 +215,24 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     """Whether a fact's sentence says it of another name, in a clause or as an attribute.
 
     Of 'Heron needs Larder, which was written by Sven' Sven has not written Heron, and of 'Low Tide
-    is a 1993 parody of High Tide' High Tide is not of 1993.
+    is a 1993 parody of High Tide' High Tide is not of 1993. What is asked of a topic's husband may
+    be said of him.
     """
     said, question = fact.sentence or '', answer.question
-    if not fact.target_span:
+    if not fact.target_span or any(
+        _OF_TOPIC.match(question.text, end) for _, end in question.topics
+    ):
         return False
     # A place that was read may begin before the name.
     start = max(said.find(fact.target, *fact.target_span), fact.target_span[0])
+    clauses = list(_CLAUSE.finditer(said, 0, start))
+    is_in_clause = bool(clauses) and not _CLAUSE_ENDS.search(said, clauses[-1].end(), start)
+    told = clauses[-1] if is_in_clause else _ATTRIBUTE.search(said[:start])
+    if not told:
+        return False
+    entities = {answer.store.vocab.names[entity] for entity in question.entities if entity >= 0}
+    if fact.topic in entities and fact.topic_span and fact.topic_span[1] == told.start():
+        return False  # however the sentence calls it
     about = [question.text[a:b] for a, b in question.topics]
     about += [
         answer.store.vocab.names[int(hop.entities[0])]
@@ -227,21 +240,12 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
         for hop in hops[:-1]
     ]
     topics = [_words(name) for name in about]
-    clauses = list(_CLAUSE.finditer(said, 0, start))
-    if clauses and not _CLAUSE_ENDS.search(said, clauses[-1].end(), start):
-        begin, end = clauses[-1].span()
-        known, in_clause = _words(question.text).union(*topics), _words(said[end:])
-        of = [_words(said[a:b]) for a, b in written_as_names(said) if b == begin]
-        return (
-            bool(of) and known.isdisjoint(of[0]) and not any(name <= in_clause for name in topics)
-        )
-    if attribute := _ATTRIBUTE.search(said[:start]):
-        subject = re.split(r'[.;…] ', said[: attribute.start()])[-1]
-        has = _words(subject)
-        return bool(written_as_names(subject)) and not any(
-            name <= has or any(of and of <= name for of in _names_in(subject)) for name in topics
-        )
-    return False
+    others = [_words(said[a:b]) for a, b in written_as_names(said) if b == told.start()]
+    if is_in_clause and any(name <= _words(said[told.end() :]) for name in topics):
+        return False
+    return any(
+        other and not any(name <= other or other <= name for name in topics) for other in others
+    )
 
 
 def _names_in(text: str) -> list[frozenset[str]]:
