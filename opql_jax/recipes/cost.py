@@ -90,10 +90,7 @@ def cost_lines(flops: Mapping[str, float], machines: Mapping[str, Machine]) -> l
     lines = []
     for name, machine in machines.items():
         hours = {stage: machine.seconds(count) / 3600 for stage, count in flops.items()}
-        each = ', '.join(
-            f'{stage} {time:.1f}' if time >= 0.05 else f'{stage} <0.1'
-            for stage, time in hours.items()
-        )
+        each = ', '.join(f'{stage} {time:.2f}' for stage, time in hours.items())
         total = sum(hours.values())
         lines.append(
             f'# {name} ({machine.devices} x {machine.kind}): {total:.1f} hours ({each}), '
