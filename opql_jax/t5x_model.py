@@ -214,6 +214,7 @@ class T5xModel:
                 setting of the loop is set; also as of `trainer.check_start`.
         """
         _check_config(config)
+        trainer.check_start(config, objective)
         memory = objective.memory_dir or None
         self._mesh = make_mesh(slices=1) if mesh is None else mesh
         self._run = trainer.Run(objective, encoder, config, self._mesh)
