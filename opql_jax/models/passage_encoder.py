@@ -30,8 +30,8 @@ BATCH_PASSAGES, MENTIONS_PER_BATCH = 1 << 10, 1 << 12
 # To be raised when the same passages get other vectors.
 _VERSION = 2
 # Of each passage the vectors of its mentions, packed rows [n, hidden_size + 4] (`core.arrays`);
-# the log-probabilities [n, 4] float16 of their kinds, which packed vectors would tell otherwise;
-# and the vectors of itself and of its sentences, packed.
+# the log-probabilities [n, 4] float16 of their kinds by the whole vectors, as packed ones give
+# others; and the vectors of itself and of its sentences, packed.
 ENCODED = pa.schema([(name, pa.binary()) for name in ('mentions', 'kinds', 'vectors')])
 
 
