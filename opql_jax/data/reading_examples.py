@@ -20,6 +20,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
+from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import titled
@@ -32,8 +33,6 @@ YES, NO = 'yes', 'no'
 HELPS, DOES_NOT, UNKNOWN = 1, 0, -1
 # Passages per example where the documents are known, and where only answers are.
 _SEARCHED, _FOUND = 5, 3
-# A remark that tells titles apart: "Mercury (planet)".
-_REMARK = re.compile(r'\s*\([^()]*\)$')
 # Words of which the first letters are compared, those that only ask, and the paragraphs of an
 # article that are looked at.
 _STEM, _PARAGRAPHS = 5, 80
@@ -193,7 +192,7 @@ def from_sub_questions(
         answers: list[Sequence[str]] = [() for _ in steps[1:]]
         answers.append([question['answer'], *question.get('aliases', ())])
         for (place, step), name in zip(enumerate(steps), passages):
-            title = _REMARK.sub('', documents[name][0])
+            title = without_brackets(documents[name][0])
             for number in map(int, re.findall(r'#(\d+)', step)):
                 if (
                     1 <= number <= place

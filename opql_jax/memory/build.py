@@ -417,8 +417,9 @@ def _checked_halves(encode: Halves, plan):
                 f'{plan.relation_dim}'
             )
         name_of = lambda bad: f'half relation of mention {mentions[bad]}'
-        _stored(halves.reshape(len(mentions), -1), 'float32', name_of)
-        return packed(halves)
+        return packed(
+            _stored(halves.reshape(len(mentions), -1), 'float32', name_of).reshape(halves.shape)
+        )
 
     return of
 
@@ -426,7 +427,7 @@ def _checked_halves(encode: Halves, plan):
 def _stored(rows, dtype, name_of):
     """Rows [n, d] in the stored dtype; InputError names one with numbers that it cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        stored = rows.astype(format.DTYPES[dtype])
+        stored = rows.astype(format.DTYPES[dtype], copy=False)
     if (bad := bad_row(stored)) is not None:
         raise InputError(
             f'the {name_of(bad)} is not finite in {dtype}, or above {MAX_MAGNITUDE:g}: '

@@ -81,6 +81,20 @@ def _write(path: str, examples: list[reading_examples.ReadingExample]) -> dict[s
     return {'examples': len(examples)}
 
 
+def _drawn(examples: list, most: int, rng: np.random.Generator) -> list:
+    """At most `most` of some examples, in a random order."""
+    return [examples[i] for i in rng.permutation(len(examples))[:most]]
+
+
+def _text_and_questions(out: str, name: str) -> tuple[dict[str, tuple[str, str]], list[dict]]:
+    """Title and text of each document of a set, by its id, and its questions."""
+    documents, asked = (
+        retrieval.records(pathlib.Path(out, f'text-{name}', f'{part}.jsonl'))
+        for part in ('documents', 'questions')
+    )
+    return {record['id']: (record['title'], record['text']) for record in documents}, asked
+
+
 def first_examples(
     sentences: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
 ) -> dict[str, int]:
@@ -111,12 +125,9 @@ def second_examples(
     """
     rng = np.random.default_rng(seed)
     before = list(reading_examples.read_examples(first))
-    examples = [before[i] for i in rng.permutation(len(before))[: _count(percent, AGAIN)]]
+    examples = _drawn(before, _count(percent, AGAIN), rng)
     for name in sets:
-        text = pathlib.Path(out, f'text-{name}')
-        records = retrieval.records(text / 'documents.jsonl')
-        documents = {record['id']: (record['title'], record['text']) for record in records}
-        asked = retrieval.records(text / 'questions.jsonl')
+        documents, asked = _text_and_questions(out, name)
         asked = [question for question in asked if not is_left_out(question['id'])]
         with open_kb(pathlib.Path(out, f'kb-{name}')) as kb:
             found = kb.retrieve([question['question'] for question in asked], _RETRIEVED)
@@ -177,7 +188,7 @@ def third_examples(
             passages = [[(each.title, each.text) for each in of] for of in found]
             examples += reading_examples.from_known_answers('films', asked, passages, rng)
     before = list(reading_examples.read_examples(first))
-    examples += [before[i] for i in rng.permutation(len(before))[: count(AGAIN_LATER)]]
+    examples += _drawn(before, count(AGAIN_LATER), rng)
     of_several_hops = reading_examples.read_examples(second)
     examples += [example for example in of_several_hops if example.source in retrieval.SETS]
     return _write(output, examples)
@@ -208,19 +219,14 @@ def fourth_examples(
     count = functools.partial(_count, percent)
     before = list(reading_examples.read_examples(third))
     of = lambda *sources: [example for example in before if example.source in sources]
-    drawn = lambda some, most: [some[i] for i in rng.permutation(len(some))[: count(most)]]
     several = of(*retrieval.SETS)
     examples = [
         *reading_examples.from_sentence_questions(sentences, rng, count(ALL_SENTENCES)),
         *(several * 2),
-        *drawn(of('films'), FILMS_AGAIN),
-        *drawn(of('documents', 'labelled', 'made'), OTHERS_AGAIN),
+        *_drawn(of('films'), count(FILMS_AGAIN), rng),
+        *_drawn(of('documents', 'labelled', 'made'), count(OTHERS_AGAIN), rng),
     ]
-    text = pathlib.Path(out, f'text-{sets[0]}')
-    documents = {
-        r['id']: (r['title'], r['text']) for r in retrieval.records(text / 'documents.jsonl')
-    }
-    asked = retrieval.records(text / 'questions.jsonl')
+    documents, asked = _text_and_questions(out, sets[0])
     steps_of = lambda question: set(zip(question.get('decomposition', ()), question['supporting']))
     # Questions share steps.
     held_out = set().union(*(steps_of(each) for each in asked if is_left_out(each['id'])))

@@ -200,7 +200,7 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
         for name in names
     ):
         return True
-    entities |= {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
+    entities |= _passed(answer)
     (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
     start = passage['text'].find(sentence)
     return passage['title_entity'] in entities or any(
@@ -209,6 +209,11 @@ def _is_about(answer: Answer, fact: Fact) -> bool:
         and start <= mention['start'] < start + len(sentence)
         for mention in passage['mentions']
     )
+
+
+def _passed(answer: Answer) -> set[int]:
+    """The best entities of the steps before the last: what is asked about in the end."""
+    return {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
 
 
 def _is_of_another(answer: Answer, fact: Fact) -> bool:
@@ -234,11 +239,7 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     if fact.topic in entities and fact.topic_span and fact.topic_span[1] == told.start():
         return False  # however the sentence calls it
     about = [question.text[a:b] for a, b in question.topics]
-    about += [
-        answer.store.vocab.names[int(hop.entities[0])]
-        for hops in answer.traces
-        for hop in hops[:-1]
-    ]
+    about += [answer.store.vocab.names[entity] for entity in _passed(answer)]
     topics = [_words(name) for name in about]
     others = [_words(said[a:b]) for a, b in written_as_names(said) if b == told.start()]
     if is_in_clause and any(name <= _words(said[told.end() :]) for name in topics):

@@ -20,7 +20,7 @@ import numpy as np
 
 from opql_jax.core import time_limit
 from opql_jax.core.ranges import ranges
-from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
@@ -70,8 +70,6 @@ _ENCODED = 8_000
 _SHORT, _LONG = 3, 6
 # A question may offer what answers it: "Which is older, Linz or Graz?"
 _MAY_OFFER = re.compile(r'\b(?:or|between|among)\b', re.IGNORECASE)
-# "Mercury (planet)"
-_REMARK = re.compile(r'\s*\([^()]*\)$')
 
 # Finds and reads passages for questions, of which is known what following found, and which take one
 # relation alone: see `EvidenceFinder.find`.
@@ -263,7 +261,7 @@ class TextAnswerer:
         path = max(paths, key=lambda path: path.worth)
         step, hop = path.plan[-1], path.hops[-2]
         entity, rows = int(hop.entities[0]), self._memory.rows(hop.entries)
-        name = _REMARK.sub('', self._names[entity])
+        name = without_brackets(self._names[entity])
         (start, end), stated = step.topic, rows[self._memory.target[rows] == entity][:1]
         asked = Question(
             'ask',
@@ -462,7 +460,7 @@ class TextAnswerer:
     def _is_named(self, text: str, entity: int) -> bool:
         """Whether a text is an entity's whole name, but for a distinguishing remark in brackets."""
         name = self._names[entity]
-        return fold(text) in (fold(name), fold(_REMARK.sub('', name)))
+        return fold(text) in (fold(name), fold(without_brackets(name)))
 
     def _follow(self, plan, entity: int, relations, exclude, names) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""
