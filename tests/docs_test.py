@@ -17,7 +17,7 @@ MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
 # table.
 MAX_WORDS, MAX_SENTENCE, MAX_CELL = 27_000, 30, 40
 # Pages whose longest sentence is longer, and may not grow.
-LONG_SENTENCES = {'WORKSPACE.md': 65, 'docs/experiments/plain_text.md': 51}
+LONG_SENTENCES = {'WORKSPACE.md': 38, 'docs/experiments/plain_text.md': 51}
 # All but that which names files that are gone.
 CURRENT = [name for name in TEXTS if name != 'CHANGELOG.md']
 SUFFIXES = 'py|sh|sbatch|gin|toml|tsv|cff|ipynb'
