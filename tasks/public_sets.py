@@ -6,7 +6,7 @@
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
 Examples are what the readers of `opql_jax.datasets` make of the files: questions as
-`corpus.questions` describes them (`question_sets` trains on and scores files of these), and
+`corpus.questions` describes them (`opql_jax.train` trains on files of these, and `opql_jax.eval` scores them), and
 passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`). `write_jsonl` writes either.
 
     data set              configurations                              splits

@@ -30,11 +30,11 @@ class Machine(NamedTuple):
 
 
 PRICED = "Google Cloud's on-demand list of 2025, United States"
-# By the compiler v5e reaches .32 to .53 and v4 .18; one H100, measured, .13
+# By the compiler v5e reaches .33 to .57 and v4 .26; one H100, measured, .13
 # (docs/how-to/paper_on_tpu.md, docs/how-to/gpu_and_slurm.md).
 MACHINES = {
     'v5e-16': Machine('TPU v5e', 16, 0.35, 1.20),
-    'v4-128': Machine('TPU v4', 64, 0.18, 3.22),
+    'v4-128': Machine('TPU v4', 64, 0.26, 3.22),
     '8-H100': Machine('NVIDIA H100', 8, 0.13, 11.06),
 }
 
