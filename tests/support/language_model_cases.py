@@ -15,11 +15,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tiny_encoder
 
 from opql_jax.core.hashing import leaf_name
 from opql_jax.data.texts import Texts
 from opql_jax.memory.sharding import shard_memory
-from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel import entity_table
@@ -49,11 +49,7 @@ class Setting(NamedTuple):
     text: Texts
 
 
-ENCODER = RelationEncoder(
-    vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16,
-    relation_dim=6, entity_dim=8,
-    dropout_rate=0.0,
-)  # fmt: skip
+ENCODER = tiny_encoder.make(entity_dim=8)
 
 
 @functools.cache
