@@ -16,20 +16,6 @@ from nested_spans import nested_spans
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
 
 
-def passage(tokens, *mentions):
-    starts, ends, entities = np.array(mentions, np.int32).reshape(-1, 3).T
-    return TokenisedPassage(np.array(tokens, np.int32), starts, ends, entities)
-
-
-def mark_cloze(text, target, topics, special):
-    """One passage of `ClozeTexts`, as an LMInput."""
-    marked = lm_markup.ClozeTexts(markup.join([text]), np.array([target]), special).mark(
-        np.array([topics], np.int64).reshape(1, -1)
-    )
-    tokens = marked.tokens[0, : marked.lengths[0]]
-    return lm_markup.LMInput(tokens, marked.starts[0], marked.r1[0], int(marked.r2[0]))
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(nested_spans(12), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
@@ -61,20 +47,6 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         assert marked.r1[k, :count].tolist() == one.r1.tolist()
         assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
     assert {array.dtype for array in marked[:4]} == {np.dtype(np.int32)}
-
-
-# Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity
-# 2 again.
-TEXT = passage(
-    [10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2)
-)
-
-
-def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
-    found = mark_cloze(TEXT, 1, [0, 2], SPECIAL)
-    assert found.tokens.tolist() == [2, 10, 11, 5, 12, 4, 6, 14, 15, 16, 5, 17, 4, 3]
-    assert found.tokens[found.starts].tolist() == [10, 15]
-    assert found.r1.tolist() == [3, 10] and found.r2 == 6
 
 
 VOCABULARY = {w: 10 + i for i, w in enumerate('who made heat or ronin ? the big'.split())}
