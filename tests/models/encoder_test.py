@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny_encoder
 
 from opql_jax.models import encoder as encoder_module
 
 import eight_devices
+import tiny_encoder
 
 ENCODER = tiny_encoder.make(dropout_rate=0.1)
 VOCAB, MAX_LENGTH = ENCODER.vocab_size, ENCODER.max_length

@@ -4,10 +4,11 @@ devices.
 
 import jax
 import pytest
-import tiny_encoder
 
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.flops import encoder_flops, peak_flops
+
+import tiny_encoder
 
 ENCODER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=64, dropout_rate=0.1)
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny_encoder
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.batching import MaskedBucket, PairBucket
@@ -20,6 +19,8 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.recipes import cost
 from opql_jax.training.objectives import Cloze, Entities, Relations
+
+import tiny_encoder
 
 ENTITIES, ENTRIES, ROWS, TOKENS, SOME = 3000, 2000, 16, 32, 4
 ENCODER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=TOKENS, entity_dim=64)

@@ -12,8 +12,9 @@ import sys
 
 import jax
 import jax.numpy as jnp
-import tiny_encoder
 from jax.sharding import NamedSharding, PartitionSpec
+
+import tiny_encoder
 
 ENCODER = tiny_encoder.make(dtype='bfloat16')
 COLLECTIVES = r'\b(all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter)\('

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tiny_encoder
 
 from opql_jax.core.hashing import leaf_name
 from opql_jax.data.texts import Texts
@@ -26,6 +25,7 @@ from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
 
 import eight_devices
+import tiny_encoder
 
 # Of `eight_devices`; each of its axes is one of '8' and '2x4'.
 MESHES = ('8', '2x4')
