@@ -31,7 +31,7 @@ import lm_step
 import numpy as np
 import train_step
 from memory_search import RandomMemory
-from timing import SEARCH, TIMING, devices, make_parser, medians, show
+from timing import SEARCH, TIMING, Size, devices, make_parser, medians, show
 
 FOLLOWED = (1, 256)  # queries of two hops
 DTYPE = 'bfloat16'
@@ -130,8 +130,8 @@ def main():
     parser = make_parser(
         __doc__,
         matrix=(8192, 'rows of the large product'),
-        model=('base', 'a size in gin/models'),
-        lm_size=('base', 'that of the language model'),
+        model=(Size('base'), 'in gin/models'),
+        lm_size=(Size('base'), 'that of the language model'),
         entities=(1_000_000, 'rows of the entity table'),
         step_rows=([32, 64, 128], 'of a batch'),
         lengths=([64, 128, 128], 'tokens of these rows'),

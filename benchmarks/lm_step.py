@@ -18,7 +18,7 @@ import functools
 
 import jax
 import numpy as np
-from timing import TIMING, chosen, make_parser, medians, show
+from timing import TIMING, Size, chosen, make_parser, medians, show
 from train_step import VOCABULARY, TrainProgram, make_encoder, make_task
 
 from opql_jax.data.sources.cloze import ClozeBatch
@@ -94,7 +94,7 @@ def main():
     """Prints one line."""
     parser = make_parser(
         __doc__,
-        size=('tiny', 'a size in gin/models'),
+        size=(Size('tiny'), 'in gin/models'),
         entries=(200_000, 'of the memory'),
         entities=(40_000, 'rows of the entity table'),
         rows=(64, 'of a batch'),

@@ -23,7 +23,7 @@ import time
 
 import jax
 import numpy as np
-from timing import chosen, devices, make_parser, show
+from timing import Size, chosen, devices, make_parser, show
 from train_step import VOCABULARY, make_encoder, make_program, random_batch
 
 from opql_jax.parallel.mesh import make_mesh
@@ -85,7 +85,7 @@ def main():
     """Prints one line."""
     parser = make_parser(
         __doc__,
-        model=('base', 'a size in gin/models'),
+        model=(Size('base'), 'in gin/models'),
         entities=(100_000, 'rows of the entity table'),
         rows=(4, 'of a batch'),
         length=(64, 'tokens of a row'),

@@ -27,6 +27,17 @@ TIMING = {
 }
 
 
+class Size(str):
+    """A size of the encoder in gin/models; argparse says which there are."""
+
+    def __new__(cls, name: str):
+        files = pathlib.Path(__file__).parents[1].glob('gin/models/*.gin')
+        sizes = sorted(file.stem for file in files if 'RelationEncoder' in file.read_text())
+        if name not in sizes:
+            raise argparse.ArgumentTypeError(f'{name!r} is none of {", ".join(sizes)}')
+        return super().__new__(cls, name)
+
+
 def make_parser(description: str, **options: tuple[Any, str]) -> argparse.ArgumentParser:
     """A parser whose help shows a module's docstring as it is written, with the option --json.
 

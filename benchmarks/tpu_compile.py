@@ -50,7 +50,7 @@ import numpy as np
 from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, received_bytes
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
-from timing import chosen, list_of, make_parser, show
+from timing import Size, chosen, list_of, make_parser, show
 from train_step import VOCABULARY, make_encoder, make_task, random_batch
 
 from opql_jax.memory import search
@@ -335,7 +335,7 @@ def main() -> None:
         entity_dim=(256, 'numbers of an entity'),
         k=(32, 'entries found for a query'),
         paper=(False, "the language model has the paper's topics, mixing and entity layer"),
-        model=('base', 'a size in gin/models'),
+        model=(Size('base'), 'in gin/models'),
         rows=(32, 'of a chip, in a step'),
         length=(64, 'tokens of a row'),
     )

@@ -26,7 +26,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-from timing import TIMING, chosen, devices, make_parser, medians, show
+from timing import TIMING, Size, chosen, devices, make_parser, medians, show
 
 import gin
 from opql_jax.data import batching
@@ -265,7 +265,7 @@ def main():
     """Prints one line."""
     parser = make_parser(
         __doc__,
-        model=('minilm', 'a size in gin/models'),
+        model=(Size('minilm'), 'in gin/models'),
         rows=(32, 'of a batch'),
         length=(64, 'tokens of a row'),
         dtype=('float32', "of our transformer's computation"),

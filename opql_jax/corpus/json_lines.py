@@ -185,6 +185,14 @@ def string_list_field(record: dict, field: str, prefix: str = '') -> list[str]:
     return [value for value in values if value.strip()]
 
 
+def object_field(record: dict, field: str, prefix: str = '') -> dict:
+    """A field that is an object."""
+    value = record.get(field)
+    if not isinstance(value, dict):
+        raise InputError(f'{prefix}{field}: expected an object, found {short_repr(value)}')
+    return value
+
+
 def object_list_field(record: dict, field: str, prefix: str = '') -> list[tuple[str, dict]]:
     """A field that is a list of objects, each with the prefix of its own fields in errors."""
     values = record.get(field)

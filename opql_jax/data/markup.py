@@ -19,7 +19,7 @@ from opql_jax.data.tokenizer import SpecialIds
 # [CLS] and [SEP], and at most two tokens more than each of the two mentions had.
 MARKUP_ROOM = 6
 # Texts tokenised at a time.
-_TOGETHER = 256
+_BATCH = 256
 
 
 class TokenisedPassage(NamedTuple):
@@ -91,7 +91,7 @@ def tokenise_passages(
 ) -> list[TokenisedPassage]:
     """`tokenise_passage` of each text with its mentions; the tokenizer reads several at a time."""
     passages, found = iter(passages), []
-    while some := [space_mentions(*passage) for passage in itertools.islice(passages, _TOGETHER)]:
+    while some := [space_mentions(*passage) for passage in itertools.islice(passages, _BATCH)]:
         encodings = tokenizer.encode_batch([text for text, _ in some], add_special_tokens=False)
         found += [_with_mentions(encoding, each[1]) for encoding, each in zip(encodings, some)]
     return found

@@ -45,7 +45,7 @@ def select_pair_rows(
     """
     if min_count < 1 or (max_pairs is not None and max_pairs < 1):
         raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
-    kept = _kept_at(prepared, pairs, min_count, max_pairs, first_passage)
+    kept = _cache_file(prepared, pairs, min_count, max_pairs, first_passage)
     if (rows := _read(kept, prepared.manifest.counts.pair_rows)) is not None:
         return rows
     started = time.monotonic()
@@ -68,7 +68,7 @@ def select_pair_rows(
     return rows
 
 
-def _kept_at(prepared: Prepared, *settings) -> pathlib.Path:
+def _cache_file(prepared: Prepared, *settings) -> pathlib.Path:
     key = hashlib.sha256(repr((prepared.hash(), *settings)).encode()).hexdigest()
     return cache_folder() / f'pair-rows-{key[:32]}.npy'
 

@@ -167,7 +167,7 @@ def _prepare(
 
     questions = reader.questions(vocab, directory / 'rejected.jsonl')
     if old:
-        questions = _added(old, questions)
+        questions = _merged_questions(old, questions)
     questions = {n: split_questions for n, split_questions in questions.items() if split_questions}
     write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
     if old:
@@ -230,7 +230,7 @@ def _identify(tokenizer: Tokenizer | str | None) -> str | None:
     return f'sha256:{hashlib.sha256(tokenizer.to_str().encode()).hexdigest()}'
 
 
-def _added(old: Prepared, questions: dict) -> dict:
+def _merged_questions(old: Prepared, questions: dict) -> dict:
     """The old folder's questions, then the new ones, renamed where their id is taken."""
     merged = {name: old.questions(name) for name in old.splits}
     for name, new in questions.items():

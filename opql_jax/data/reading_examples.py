@@ -126,7 +126,7 @@ def from_sentence_questions(
         begin, end = max(0, at - int(rng.integers(3))), at + 1 + int(rng.integers(3))
         around = ' '.join(document[begin:end])
         # From other documents: another passage of this one might answer by accident.
-        others = [' '.join(of_document[name][:2]) for name in _some(list(of_document), rng, 2)]
+        others = [' '.join(of_document[name][:2]) for name in _sample(list(of_document), rng, 2)]
         others = [text for text in others if sentence not in text][: int(rng.integers(3))]
         found = 'qamr', question, around, answers, others
         yield _with_others(*found, rng, unanswered=0.25, within=sentence)
@@ -206,7 +206,7 @@ def from_sub_questions(
             asked = re.sub(r'\s+\?', '?', asked.strip())
             if not right or '#' in asked or '>>' in asked:
                 continue
-            for others in ([], _some(ids, rng, 2)):
+            for others in ([], _sample(ids, rng, 2)):
                 around = [titled(*documents[other]) for other in others if other != name]
                 example = _with_others(
                     'musique-step',
@@ -242,7 +242,7 @@ def from_articles(
         if max(counts, default=0) > 1:
             best = int(np.argmax(counts))
             others = [
-                text for text in _some(paragraphs, rng, 2) if not occurrences(answers, [text])
+                text for text in _sample(paragraphs, rng, 2) if not occurrences(answers, [text])
             ]
             yield _with_others(
                 'articles',
@@ -292,29 +292,31 @@ def from_labelled(
     A third has no answer: the others share the relation or the topic, not both.
     """
     about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
-    usable = [each for each in sentences if each.relation and all(map(_is_name, _named(each)))]
+    usable = [
+        each for each in sentences if each.relation and all(map(_is_name, _topic_and_target(each)))
+    ]
     for each in usable:
-        about_topic[_named(each)[0].casefold()].append(each)
+        about_topic[_topic_and_target(each)[0].casefold()].append(each)
         of_relation[each.relation].append(each)
     stated = collections.defaultdict(set)
     for each in sentences:
-        topic, target = (name.casefold() for name in _named(each))
+        topic, target = (name.casefold() for name in _topic_and_target(each))
         stated[topic, each.relation].add(target)
     frequency = np.array([1 / np.sqrt(len(of_relation[each.relation])) for each in usable])
     share, count = frequency / frequency.sum(), min(most, len(usable))
     for number in rng.choice(len(usable), count, replace=False, p=share):
         each = usable[number]
-        topic, target = _named(each)
+        topic, target = _topic_and_target(each)
         templates = relation_questions.templates(each.relation)
         backward = bool(templates.inverse) and rng.random() < 0.25
         asked, answer = (target, topic) if backward else (topic, target)
-        pattern = _drawn(templates.inverse if backward else templates.about, rng)
+        pattern = _choice(templates.inverse if backward else templates.about, rng)
         question = _as_asked(pattern.replace('{}', asked), rng)
         of_topic = (s for s in about_topic[topic.casefold()] if s.relation != each.relation)
         same_topic = [other.text for other in of_topic if answer not in other.text]
-        similar = [other.text for other in _some(of_relation[each.relation], rng, 3)]
+        similar = [other.text for other in _sample(of_relation[each.relation], rng, 3)]
         near = [text for text in similar if asked.casefold() not in text.casefold()]
-        others = list(dict.fromkeys([*_some(same_topic, rng, 2), *near]))[: int(rng.integers(4))]
+        others = list(dict.fromkeys([*_sample(same_topic, rng, 2), *near]))[: int(rng.integers(4))]
         right = stated[topic.casefold(), each.relation] if not backward else {answer.casefold()}
         answers = [name for name in {target, *right} if name] if not backward else [answer]
         yield _with_others('labelled', question, each.text, answers, others, rng, unanswered=0.33)
@@ -343,13 +345,13 @@ def from_documents(
         stated.append(tails)
     usable = [number for number, tails in enumerate(stated) if tails]
     while usable and most > 0:
-        number, second = _drawn(usable, rng), _drawn(usable, rng)
+        number, second = _choice(usable, rng), _choice(usable, rng)
         tails, document = stated[number], documents[number].document
-        head, relation = _drawn(sorted(tails), rng)
+        head, relation = _choice(sorted(tails), rng)
         is_stated = rng.random() < 0.5
         if not is_stated:
-            relation = _drawn(relations[kind(head)], rng)
-        pattern = _drawn(asked(relation), rng)
+            relation = _choice(relations[kind(head)], rng)
+        pattern = _choice(asked(relation), rng)
         if not is_stated and any(entity == head and pattern in asked(of) for entity, of in tails):
             continue
         name = documents[number].names[head][0]
@@ -373,44 +375,45 @@ def made(
 ) -> Iterator[ReadingExample]:
     """Made sentences in which a negation, another verb, a year or an exchanged role decides."""
     for _ in range(count):
-        yield _of_role(names, works, rng) if rng.random() < 0.35 else _of_verb(names, works, rng)
+        make = _role_example if rng.random() < 0.35 else _verb_example
+        yield make(names, works, rng)
 
 
-def _of_verb(names, works, rng) -> ReadingExample:
+def _verb_example(names, works, rng) -> ReadingExample:
     patterns = _statements()
     verb, second = (
         patterns['verbs'][i] for i in rng.choice(len(patterns['verbs']), 2, replace=False)
     )
-    doer, other = _some(names, rng, 2)
-    work = _drawn(works, rng)
+    doer, other = _sample(names, rng, 2)
+    work = _choice(works, rng)
     others = ('praised', 'praised') if second[1] == verb[1] else second[1:]
     words = dict(
         zip(('base', 'past', 'participle', 'past_2', 'participle_2'), (*verb, *others)),
         **{'doer': doer, 'other': other, 'work': work, 'year': str(rng.integers(1700, 2024))},
     )
     is_stated = rng.random() < 0.5
-    sentence = _drawn(patterns['stated' if is_stated else 'unstated'], rng).format(**words)
+    sentence = _choice(patterns['stated' if is_stated else 'unstated'], rng).format(**words)
     around = [
-        _drawn(patterns['unstated'], rng).format(**{**words, 'work': _drawn(works, rng)})
+        _choice(patterns['unstated'], rng).format(**{**words, 'work': _choice(works, rng)})
         for _ in range(int(rng.integers(3)))
     ]
     text = ' '.join(_shuffled([sentence, *around], rng))
     if rng.random() < 0.3:
         one = doer if rng.random() < 0.6 else other
-        question = _drawn(patterns['asked_yes'], rng).format(**words, one=one)
+        question = _choice(patterns['asked_yes'], rng).format(**words, one=one)
         verdict = YES if is_stated and one == doer else ''
         if not verdict and one == other and 'not known' not in sentence:
             verdict = NO if any(denial in sentence for denial in _DENIALS) else ''
         supports = (HELPS if verdict else DOES_NOT,)
         return ReadingExample('made', question, (text,), (), supports, verdict)
-    question = _as_asked(_drawn(patterns['asked'], rng).format(**words), rng)
+    question = _as_asked(_choice(patterns['asked'], rng).format(**words), rng)
     return _with_others('made', question, text, [doer] if is_stated else [], [], rng, unanswered=0)
 
 
-def _of_role(names, works, rng) -> ReadingExample:
+def _role_example(names, works, rng) -> ReadingExample:
     patterns = _statements()['roles']
-    role = _drawn(patterns['names'], rng).format(_drawn(works, rng))
-    holders = _some(names, rng, 3)
+    role = _choice(patterns['names'], rng).format(_choice(works, rng))
+    holders = _sample(names, rng, 3)
     years = sorted(int(year) for year in rng.choice(np.arange(1950, 2024), 3, replace=False))
     spans = [(years[0], years[1]), (years[1], years[2]), (years[2], None)]
     sentences, forms = [], []
@@ -422,12 +425,12 @@ def _of_role(names, works, rng) -> ReadingExample:
     left_out = int(rng.integers(3)) if rng.random() < 0.4 else None
     kind, dated = rng.random(), [place for place in (0, 1) if forms[place] in patterns['dated']]
     if 0.45 <= kind < 0.8 and dated:
-        right = _drawn(dated, rng)
+        right = _choice(dated, rng)
         begin, end = spans[right]
         year = int(rng.integers(begin + 1, end)) if end - begin > 1 else begin
-        question = _drawn(patterns['in_year'], rng).format(role=role, year=year)
+        question = _choice(patterns['in_year'], rng).format(role=role, year=year)
     elif kind < 0.8:
-        question, right = _drawn(patterns['now'], rng).format(role=role), 2
+        question, right = _choice(patterns['now'], rng).format(role=role), 2
     else:
         question, right = patterns['former'][0].format(role=role, holder=holders[2]), 1
     parts = _shuffled([s for p, s in enumerate(sentences) if p != left_out], rng)
@@ -459,7 +462,7 @@ def _with_others(
 
 def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) -> list[str]:
     """The distinct names of the topics of some relations, in order."""
-    found = (_named(each)[0] for each in sentences if each.relation in relations)
+    found = (_topic_and_target(each)[0] for each in sentences if each.relation in relations)
     return list(dict.fromkeys(name for name in found if _is_name(name)))
 
 
@@ -468,7 +471,7 @@ def _statements() -> dict:
     return load_toml('reading_statements.toml')
 
 
-def _named(sentence: LabelledSentence) -> tuple[str, str]:
+def _topic_and_target(sentence: LabelledSentence) -> tuple[str, str]:
     return sentence.text[slice(*sentence.topic)], sentence.text[slice(*sentence.target)]
 
 
@@ -482,11 +485,11 @@ def _as_asked(question: str, rng: np.random.Generator) -> str:
     return question[0].upper() + question[1:] + mark
 
 
-def _drawn(items: Sequence, rng: np.random.Generator):
+def _choice(items: Sequence, rng: np.random.Generator):
     return items[int(rng.integers(len(items)))]
 
 
-def _some(items: Sequence, rng: np.random.Generator, count: int) -> list:
+def _sample(items: Sequence, rng: np.random.Generator, count: int) -> list:
     chosen = rng.choice(len(items), min(count, len(items)), replace=False) if items else ()
     return [items[i] for i in chosen]
 

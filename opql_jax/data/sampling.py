@@ -91,7 +91,7 @@ class PairIndex:
 
 
 # Where keys of `_Side` change: repeated pairs of an entity, others, the next entity.
-_BORDERS = np.arange(3)
+_KEY_BOUNDS = np.arange(3)
 
 
 class _Side:
@@ -104,7 +104,7 @@ class _Side:
 
     def draw(self, entity, exclude, count, rng):
         """At most `count` pairs of an entity without `exclude`, repeated if there are fewer."""
-        start, middle, end = self._keys.searchsorted(2 * entity + _BORDERS).tolist()
+        start, middle, end = self._keys.searchsorted(2 * entity + _KEY_BOUNDS).tolist()
         chosen = self._order[some(start, middle, count + 1, rng)]
         chosen = chosen[chosen != exclude][:count]
         if len(chosen) < count:

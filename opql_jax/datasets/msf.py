@@ -17,7 +17,13 @@ from typing import ClassVar
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import map_records, object_list_field, read_json_lines, string_field
+from opql_jax.corpus.json_lines import (
+    map_records,
+    object_field,
+    object_list_field,
+    read_json_lines,
+    string_field,
+)
 from opql_jax.corpus.questions import RELATION_SEPARATOR, Question, look_up_answers
 from opql_jax.datasets.question_records import question_record
 
@@ -105,7 +111,7 @@ def queries(path: str | os.PathLike) -> list[dict]:
 
 
 def _query(query: dict) -> dict:
-    subject, target = (_object(query, side) for side in ('subject', 'object'))
+    subject, target = (object_field(query, side) for side in ('subject', 'object'))
     relation = query.get('relation')
     relation = relation if isinstance(relation, list) else [relation]
     chain, aliases = object_list_field({'relation': relation}, 'relation'), subject.get('aliases')
@@ -148,12 +154,6 @@ def _document(record: dict) -> Document:
     document = Document(str(record['id']), title, text, tuple(disjoint), about or None)
     validate(document)
     return document
-
-
-def _object(record: dict, field: str) -> dict:
-    if not isinstance(record.get(field), dict):
-        raise InputError(f'{field}: expected an object, found {record.get(field)!r}')
-    return record[field]
 
 
 def _id(record: dict, at: str) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import (
     map_records,
+    object_field,
     object_list_field,
     read_json_lines,
     short_repr,
@@ -101,8 +102,7 @@ def _document_of_trex(record: dict):
     for prefix, triple in object_list_field(record, 'triples'):
         uris = []
         for side in ('subject', 'predicate', 'object'):
-            if not isinstance(value := triple.get(side), dict):
-                raise InputError(f'{prefix}{side}: expected an object, found {short_repr(value)}')
+            value = object_field(triple, side, prefix)
             uris.append(string_field(value, 'uri', '', f'{prefix}{side}.'))
         subject, relation, target = uris
         name = string_field(triple['predicate'], 'surfaceform', relation, f'{prefix}predicate.')

@@ -4,7 +4,7 @@ import os
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import json_lines
-from opql_jax.corpus.json_lines import string_field, string_list_field
+from opql_jax.corpus.json_lines import object_field, string_field, string_list_field
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.entity_resolution import EntityResolver, find_name, find_topics, names_of
 from opql_jax.datasets.question_records import question_record, to_question_records
@@ -54,9 +54,7 @@ def read_lines(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
 
     def convert(record: dict) -> dict:
         text, mid = string_field(record, 'question'), string_field(record, 'topic_mid')
-        about = record.get('topic') or {}
-        if not isinstance(about, dict):
-            raise InputError(f'topic: expected an object, found {about!r}')
+        about = object_field(record, 'topic') if record.get('topic') else {}
         names = names_of(about, 'alternatives', 'topic.')
         qid = string_field(about, 'wikidata_id', '', 'topic.')
         label = string_field(about, 'label', '', 'topic.')

@@ -42,7 +42,7 @@ CHANGES_AT_ONCE = 64
 # Seconds that requests have to end in once the server is to stop.
 _GRACE = 5
 # The status of a response that nobody takes, as nginx logs it.
-_GONE = 499
+_CLIENT_CLOSED = 499
 _ALL_ADDRESSES = ('0.0.0.0', '::')
 
 T = TypeVar('T')
@@ -250,7 +250,7 @@ class Explorer:
 
     def gone(self, request: Request, error: Exception) -> Response:
         """A client that did not wait, and takes no response."""
-        return Response(status_code=_GONE)
+        return Response(status_code=_CLIENT_CLOSED)
 
     def _error(self, request: Request, message: str, status: int) -> Response:
         if request.url.path.startswith('/api/') or request.url.path == '/health':
@@ -360,7 +360,7 @@ def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaita
 
         def make() -> Response:
             if gone.is_set():  # while this waited for a thread
-                return Response(status_code=_GONE)
+                return Response(status_code=_CLIENT_CLOSED)
             with time_limit.limited(time_limit.SERVED, gone):
                 return page(request)
 

@@ -84,7 +84,8 @@ def draw_map(kb: VirtualKB) -> Map:
     entities = _most_read(kb, MAPPED)
     pairs = _pairs(kb, entities)
     clusters = _clusters(entities, pairs)
-    places = _apart(kb, _layout([entity for cluster in clusters for entity in cluster], pairs))
+    ordered = [entity for cluster in clusters for entity in cluster]
+    places = _without_overlaps(kb, _layout(ordered, pairs))
     described = f'A map of {len(entities)} entities in {len(clusters)} clusters'
     picture = _svg(kb, places, pairs, described, halos=clusters)
     names = [[kb.linker.unique_name(entity) for entity in cluster] for cluster in clusters]
@@ -170,7 +171,7 @@ def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[
     return {entity: scaled[number] for number, entity in enumerate(entities)}
 
 
-def _apart(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     """The places, with those whose labels overlap moved apart, up or down or sideways."""
     entities = list(places)
     centres = np.stack([places[entity] for entity in entities]) if entities else np.zeros((0, 2))

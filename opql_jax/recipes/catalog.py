@@ -26,7 +26,7 @@ from opql_jax.recipes import (
     slot_filling,
 )
 from opql_jax.recipes.cost import MACHINES, Machine
-from opql_jax.recipes.recipe import CHOICES, Function, Options, Recipe, Step
+from opql_jax.recipes.recipe import Function, Options, Recipe, Step
 
 RECIPES = {
     recipe.name: recipe
@@ -120,11 +120,14 @@ def find(name: str) -> Recipe:
 def build(recipe: Recipe, options: Options) -> Sequence[Step | Function]:
     """The steps of a recipe; InputError names what data are missing, and where to get them."""
     is_missing = lambda file: not (options.data / file).exists()
-    if not (missing := list(filter(is_missing, data_files_of(recipe, options)))):
+    steps: Sequence[Step | Function] = ()
+    try:
         steps = recipe.steps(options)
-        # Once its data are there, a recipe that reads them may ask for more.
-        if not (missing := list(filter(is_missing, options.asked_for))):
-            return steps
+    except (InputError, OSError):  # of a recipe that reads its data to tell its steps
+        if not any(map(is_missing, options.asked_for)):
+            raise
+    if not (missing := list(dict.fromkeys(filter(is_missing, options.asked_for)))):
+        return steps
     # Of a folder and its files the files.
     missing = [name for name in missing if not any(file.startswith(f'{name}/') for file in missing)]
     sources = [f'{name}/ is {SOURCES[name]}' for name in sorted(set(map(data_set, missing)))]
@@ -144,19 +147,21 @@ def needs(
     steps: Sequence[Step | Function],
     machines: Mapping[str, Machine] = MACHINES,
 ) -> str:
-    """What a recipe takes: its data, whether they are there, where to get them, and machines."""
+    """What a recipe takes, once its steps are built with these options: data and machines.
+
+    Of its data: whether they are there, and where to get them.
+    """
     lines = []
-    for name in data_files_of(recipe, options):
+    for name in dict.fromkeys(options.asked_for):
         missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'
         there = 'there' if (options.data / name).exists() else missing
         lines.append(f'# data {options.data / name}: {there}')
     return '\n'.join([*lines, *recipe.needs(steps, machines)])
 
 
-def data_files_of(recipe: Recipe, options: Options | None = None) -> list[str]:
+def data_files_of(recipe: Recipe) -> list[str]:
     """The files and folders of data that a recipe reads, such as 'metaqa/kb.txt'."""
-    chosen = {name: getattr(options, name) for name in CHOICES} if options else {}
-    asking = Options(pathlib.Path('out'), pathlib.Path('/nowhere'), **chosen)
+    asking = Options(pathlib.Path('out'), pathlib.Path('/nowhere'))
     # A recipe that reads its data to tell its steps has named them by then.
     with contextlib.suppress(InputError, OSError):
         recipe.steps(asking)

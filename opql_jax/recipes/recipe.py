@@ -74,7 +74,7 @@ class Options:
         documents: size of a generated world.
         system, protocol, share, hops, size: see `__main__`; without meaning by default,
             `Recipe.complete` gives them values.
-        asked_for: the files and folders of data that `file` was called with.
+        asked_for: the files and folders of data that a recipe asked for as its steps were built.
     """
 
     out: pathlib.Path
@@ -472,4 +472,5 @@ class Recipe:
 
     def steps(self, options: Options) -> Sequence[Step | Function]:
         """The steps for these options; InputError as of `complete`, or if data are missing."""
+        options.asked_for.clear()
         return self.build(self.complete(options))

@@ -57,7 +57,7 @@ def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
         for (path, leaf), shape in zip(
             jax.tree.leaves_with_path(tree), jax.tree.leaves(shapes[item]), strict=True
         ):
-            for begin, data in _held(leaf):
+            for begin, data in _shards_to_hash(leaf):
                 start, whole = begin or (0,) * np.ndim(data), tuple(np.shape(shape))
                 kept = tuple(slice(0, max(size - first, 0)) for first, size in zip(start, whole))
                 # A copy: what the array lies in belongs to the next step of training.
@@ -67,7 +67,7 @@ def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
     return parts
 
 
-def _held(leaf):
+def _shards_to_hash(leaf):
     """(start, data) of the parts of an array that this process hashes."""
     if not isinstance(leaf, jax.Array):
         return [((), leaf)] if distributed.is_primary() else []

@@ -25,7 +25,7 @@ from opql_jax.models.encoder import shape_differences
 from opql_jax.training import array_digests
 
 # Steps are moved here before they are removed, so that a killed run never leaves half of one.
-_REMOVED = 'removed'
+_TRASH = 'removed'
 
 
 class CheckpointError(InputError):
@@ -55,7 +55,7 @@ class Checkpoints:
             read_only=read_only,
             enable_async_checkpointing=not read_only,
             # Not in a bucket, where nothing can be moved.
-            todelete_subdir=None if read_only else _REMOVED,
+            todelete_subdir=None if read_only else _TRASH,
         )
         handlers = {
             'params': ocp.StandardCheckpointHandler(),
@@ -78,8 +78,8 @@ class Checkpoints:
             self._remove_moved()  # what a killed run left
 
     def _remove_moved(self):
-        if distributed.is_primary() and (self.directory / _REMOVED).exists():
-            files.rmtree(self.directory / _REMOVED)
+        if distributed.is_primary() and (self.directory / _TRASH).exists():
+            files.rmtree(self.directory / _TRASH)
 
     def steps(self) -> list[int]:
         """The steps on disk, oldest first."""

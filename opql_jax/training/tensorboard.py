@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 # tensorboardX imports torch if it is installed, for annotations only, which took half of the start
 # of training and evaluation. For some hundredths of a second no other thread can import torch.
-_hidden = 'torch' not in sys.modules
-if _hidden:
+_torch_is_hidden = 'torch' not in sys.modules
+if _torch_is_hidden:
     sys.modules['torch'] = None  # type: ignore[assignment]  # makes the import fail
 try:
     from tensorboardX.event_file_writer import EventsWriter
@@ -17,7 +17,7 @@ try:
     from tensorboardX.record_writer import directory_check
     from tensorboardX.summary import scalar
 finally:
-    if _hidden and sys.modules.get('torch', _hidden) is None:
+    if _torch_is_hidden and sys.modules.get('torch', _torch_is_hidden) is None:
         del sys.modules['torch']
 
 

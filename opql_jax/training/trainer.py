@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 # Steps after which the keys of a memory follow the entity table that is trained.
 REFRESH_EVERY = 5
 # Parts of a batch that an error names.
-_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -457,7 +457,7 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
         for size in range(1, common + 1)
         if common % size == size % accumulate_steps == 0
     ]
-    others = f' and {len(uneven) - _NAMED} more' if len(uneven) > _NAMED else ''
+    others = f' and {len(uneven) - _MAX_NAMED} more' if len(uneven) > _MAX_NAMED else ''
     fewer = lambda n: f'{n - n % devices} or ' if n > devices else ''
     nearest = [
         f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)'
@@ -470,7 +470,7 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
     fitting = f'take {", ".join(divisors) or "fewer"} devices (data_devices)'
     raise TrainingError(
         f'{sharing} cannot share the rows of a batch evenly: '
-        f'{", ".join(nearest[:_NAMED])}{others}. Counts of an objective are those of the whole '
+        f'{", ".join(nearest[:_MAX_NAMED])}{others}. Counts of an objective are those of the whole '
         f'job: make them, and its `buckets` if it has any, multiples of {devices}; or '
         f'{fitting}{else_}'
     )

@@ -2,7 +2,6 @@
 
 import weakref
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -100,13 +99,6 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_splitting_a_batch_does_not_depend_on_its_neighbours():
-    (batch,), _ = linking.link_documents(DOCUMENTS, VOCAB)
-    whole = split_batch(batch, count, 8)
-    parts = [split_batch(batch.slice(i, 1), count, 8) for i in range(3)]
-    assert pa.Table.from_batches([whole]).to_pylist() == pa.Table.from_batches(parts).to_pylist()
 
 
 def test_an_unknown_entity_is_named_with_its_document(tmp_path):

@@ -1,13 +1,15 @@
 """The language model's input: what is visible, what is hidden, and where the marks are."""
 
+from collections.abc import Sequence
+
 import numpy as np
-import one_cloze
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from opql_jax.data import batching, lm_markup, markup
+from opql_jax.data.lm_markup import LMInput
 from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -16,18 +18,95 @@ from nested_spans import nested_spans
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
 
 
-def passage(tokens, *mentions):
-    starts, ends, entities = np.array(mentions, np.int32).reshape(-1, 3).T
-    return TokenisedPassage(np.array(tokens, np.int32), starts, ends, entities)
+# The reference: clozes one by one, as obviously as can be.
 
 
-def mark_cloze(text, target, topics, special):
-    """One passage of `ClozeTexts`, as an LMInput."""
-    marked = lm_markup.ClozeTexts(markup.join([text]), np.array([target]), special).mark(
-        np.array([topics], np.int64).reshape(1, -1)
+def mark_cloze(
+    passage: TokenisedPassage, target: int, topics: Sequence[int], special: SpecialIds
+) -> LMInput:
+    """Hides a mention of a passage; the other mentions of its entity, which would give the answer
+    away, are hidden too.
+
+    Args:
+        passage: the tokenised passage.
+        target: index of the mention to be predicted.
+        topics: indices of topics, from `topics_beside`.
+        special: marker ids.
+    """
+    same = np.flatnonzero(passage.entities == passage.entities[target])
+    # Where a longer name of the entity holds the target, the rest of it would tell: the outermost
+    # comes first.
+    held_by = (
+        int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target)
     )
-    tokens = marked.tokens[0, : marked.lengths[0]]
-    return lm_markup.LMInput(tokens, marked.starts[0], marked.r1[0], int(marked.r2[0]))
+    target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
+    edits: list[tuple[int, int, tuple[int, ...]]] = [
+        (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
+    ]
+    for i in same:
+        start, end = int(passage.starts[i]), int(passage.ends[i])
+        # What lies in a hidden mention is hidden with it.
+        if end > start and all(end <= a or start >= b for a, b, _ in edits):
+            edits.append((start, end, (special.ent,)))
+    return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
+
+
+def topics_beside(passage: TokenisedPassage, target: int) -> np.ndarray:
+    """Indices of the mentions that may be topics when a mention is hidden: of other entities, and
+    apart from all that is hidden.
+    """
+    hidden = np.flatnonzero(passage.entities == passage.entities[target])
+    whole = (passage.entities != passage.entities[target]) & (passage.ends > passage.starts)
+    free = [i for i in np.flatnonzero(whole) if not any(_overlap(passage, i, j) for j in hidden)]
+    # Of nested mentions the outermost, which comes first, is the topic.
+    apart: list[int] = []
+    for i in free:
+        if not any(_overlap(passage, i, j) for j in apart):
+            apart.append(int(i))
+    return np.array(apart, np.int64)
+
+
+def _overlap(passage, i, j):
+    return (
+        max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
+    )
+
+
+def _holds_empty(passage, i, j):
+    """Whether mention j has no token and stands in or before the tokens of i."""
+    return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]
+
+
+def _edited(tokens, hidden, starts, ends, special):
+    """Puts marks in place of hidden tokens, (start, end, marks), the answer's first, and [R1] after
+    each topic; all are disjoint.
+    """
+    replaced = {start: (end, marks) for start, end, marks in hidden}
+    answer, followed = hidden[0][0], set(ends.tolist())
+    out, where, r1, r2, at = [special.cls], {}, {}, 0, 0
+    while at < len(tokens) or replaced:
+        if at in followed and at not in r1:
+            r1[at] = len(out)
+            out.append(special.r1)
+        elif at in replaced:
+            end, marks = replaced.pop(at)
+            out += marks
+            r2 = len(out) - 1 if at == answer else r2
+            at = end
+        else:
+            where[at] = len(out)
+            out.append(int(tokens[at]))
+            at += 1
+    if at in followed and at not in r1:
+        r1[at] = len(out)
+        out.append(special.r1)
+    out.append(special.sep)
+    # A topic whose characters all normalise to nothing has no token: its mark stands for it.
+    places = [
+        where[int(start)] if start < end else r1[int(end)] for start, end in zip(starts, ends)
+    ]
+    array = lambda values: np.array(values, np.int32)
+    return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)
 
 
 @settings(max_examples=200, deadline=None)
@@ -49,9 +128,9 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
     chosen = [rng.permutation(mention[owner == k])[:3] for k in range(len(texts))]
     marked = many.mark(batching.pad_rows(chosen, len(texts), (3,), -1, np.int64))
     for k, text in enumerate(texts):
-        beside = one_cloze.topics_beside(text, int(target[k]))
+        beside = topics_beside(text, int(target[k]))
         assert mention[owner == k].tolist() == beside.tolist()
-        one = one_cloze.mark_cloze(text, int(target[k]), chosen[k], SPECIAL)
+        one = mark_cloze(text, int(target[k]), chosen[k], SPECIAL)
         count = len(chosen[k])
         found = marked.tokens[k].tolist()
         assert found == [*one.tokens, *[0] * (marked.tokens.shape[1] - len(one.tokens))]
@@ -61,20 +140,6 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         assert marked.r1[k, :count].tolist() == one.r1.tolist()
         assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
     assert {array.dtype for array in marked[:4]} == {np.dtype(np.int32)}
-
-
-# Mentions: 10 11 is entity 1, 13 entity 2, 15 16 entity 3 with 16 entity 4 nested in it, 18 entity
-# 2 again.
-TEXT = passage(
-    [10, 11, 12, 13, 14, 15, 16, 17, 18], (0, 2, 1), (3, 4, 2), (5, 7, 3), (6, 7, 4), (8, 9, 2)
-)
-
-
-def test_an_entity_is_hidden_wherever_it_is_mentioned_and_topics_stay_visible():
-    found = mark_cloze(TEXT, 1, [0, 2], SPECIAL)
-    assert found.tokens.tolist() == [2, 10, 11, 5, 12, 4, 6, 14, 15, 16, 5, 17, 4, 3]
-    assert found.tokens[found.starts].tolist() == [10, 15]
-    assert found.r1.tolist() == [3, 10] and found.r2 == 6
 
 
 VOCABULARY = {w: 10 + i for i, w in enumerate('who made heat or ronin ? the big'.split())}

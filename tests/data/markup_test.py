@@ -26,11 +26,6 @@ LETTERS = st.text(st.sampled_from("abcXYZ019éßŁñğ北京Ωж'-.&"), min_size
 NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3).map(' '.join)
 
 
-def test_context_beyond_the_limit_is_evenly_spread():
-    p = markup.tokenise_passage(TOKENIZER, 'a ' * 10, [(2 * i, 2 * i + 1, i) for i in range(10)])
-    assert one_marked.mark_pair(p, 0, 9, SPECIAL, 4).context_entities.tolist() == [1, 3, 5, 7]
-
-
 def test_a_mention_without_a_visible_character_keeps_an_empty_place():
     p = markup.tokenise_passage(TOKENIZER, 'the X\u200b film', [(4, 5, 0), (5, 6, 1)])
     assert (p.ends - p.starts).tolist() == [1, 0]
@@ -96,36 +91,6 @@ def test_many_pairs_and_many_masked_mentions_are_marked_as_one_by_one(spans, mos
         assert hidden.entity[k] == one.entity
         assert position[row] == one.position
         assert tokens[row].tolist() == one.tokens.tolist() + [SPECIAL.pad] * (16 - len(one.tokens))
-
-
-@settings(max_examples=100, deadline=None)
-@given(nested_spans(12), st.data())
-def test_marking_among_nested_mentions_hides_the_two_and_takes_only_whole_ones_as_context(
-    spans, data
-):
-    entities = np.array(
-        data.draw(st.lists(st.integers(0, 9), min_size=len(spans), max_size=len(spans))), np.int32
-    )
-    starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
-    p = markup.TokenisedPassage(np.arange(100, 112, dtype=np.int32), starts, ends, entities)
-    chosen = apart(spans)
-    for i, j in chosen:
-        marked, expected = one_marked.mark_pair(p, i, j, SPECIAL, 12), [SPECIAL.cls]
-        for t in range(12):
-            if t in (starts[i], starts[j]):
-                expected += [SPECIAL.ent, SPECIAL.r1 if t == starts[i] else SPECIAL.r2]
-            if not (overlap((t, t + 1), spans[i]) or overlap((t, t + 1), spans[j])):
-                expected.append(100 + t)
-        expected.append(SPECIAL.sep)
-        assert marked.tokens.tolist() == expected
-        assert (marked.r1, marked.r2) == (expected.index(SPECIAL.r1), expected.index(SPECIAL.r2))
-        context = {}
-        for k, span in enumerate(spans):
-            is_whole = not (overlap(span, spans[i]) or overlap(span, spans[j]))
-            if is_whole and entities[k] not in (entities[i], entities[j]):
-                context.setdefault(expected.index(100 + span[0]), entities[k])
-        found = marked.context_positions.tolist(), marked.context_entities.tolist()
-        assert dict(zip(*found, strict=True)) == context
 
 
 @settings(max_examples=100, deadline=None)

@@ -19,8 +19,6 @@ GOOD = {
 }
 CHANGES = [
     ('corpus.jsonl', {'id': 0}, "id: '0' is already that of line 1"),
-    ('corpus.jsonl', {'mentions': [{'start': 8, 'end': 99, 'entity': 'Bob'}]},
-        r'mentions\[0\].end: 99 is past the text'),
     ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
     ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
     ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half a surrogate pair'),
@@ -29,7 +27,6 @@ CHANGES = [
     ('entities.jsonl', {'aliases': ['x' * 1001]},
         r'aliases\[0\]: more than 1000 code points, which no name has'),
     ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),
-    ('train.jsonl', {'hops': 10**30}, 'hops: expected 1 to 100'),
 ]  # fmt: skip
 
 

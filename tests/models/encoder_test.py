@@ -9,22 +9,12 @@ import numpy as np
 import pytest
 
 from opql_jax.models import encoder as encoder_module
-from opql_jax.models.encoder import RelationEncoder
 
 import eight_devices
+import tiny_encoder
 
-VOCAB, MAX_LENGTH = 50, 24
-FIELDS = dict(
-    vocab_size=VOCAB,
-    hidden_size=16,
-    num_layers=2,
-    num_heads=2,
-    mlp_size=32,
-    max_length=MAX_LENGTH,
-    relation_dim=6,
-    entity_dim=5,
-)
-ENCODER = RelationEncoder(**FIELDS)
+ENCODER = tiny_encoder.make(dropout_rate=0.1)
+VOCAB, MAX_LENGTH = ENCODER.vocab_size, ENCODER.max_length
 
 
 @pytest.fixture(scope='module')
@@ -128,7 +118,7 @@ def test_layers_without_dropout_are_traced_once(monkeypatch, deterministic, trac
         encoder_module, 'attention', lambda q, k, v, bias: traced.append(q.shape) or q
     )
     # Of a form that no other test has.
-    encoder = RelationEncoder(**FIELDS | {'num_layers': 4, 'dropout_rate': 0.25})
+    encoder = ENCODER.clone(num_layers=4, dropout_rate=0.25)
     tokens = jnp.ones((3, 7), jnp.int32)
     initial = jax.eval_shape(encoder.init, jax.random.key(0), tokens, tokens[:, 0], tokens[:, 0])
     del traced[:]
@@ -195,7 +185,7 @@ def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):
 def test_remat_and_parts_keep_less_for_the_backward_pass():
     """Bytes of all that a row's gradient needs, from the shapes alone."""
     tokens, marker = jnp.ones((16, 40), jnp.int32), jnp.zeros(16, jnp.int32)
-    encoder = RelationEncoder(100, 16, 3, 2, 64, 40, relation_dim=8, entity_dim=8)
+    encoder = ENCODER.clone(num_layers=3, mlp_size=64, max_length=40)
     params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, marker, marker)
 
     def kept(**fields):

@@ -6,19 +6,11 @@ import jax
 import pytest
 
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.flops import encoder_flops, peak_flops
 
-ENCODER = RelationEncoder(
-    vocab_size=100,
-    hidden_size=128,
-    num_layers=3,
-    num_heads=4,
-    mlp_size=512,
-    max_length=64,
-    relation_dim=96,
-    entity_dim=32,
-)
+import tiny_encoder
+
+ENCODER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=64, dropout_rate=0.1)
 
 
 def counted(encoder, shape, mentions):

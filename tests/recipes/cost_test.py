@@ -14,24 +14,16 @@ from opql_jax.data.sources.entities import EntityBatch
 from opql_jax.data.sources.relations import RelationBatch
 from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import shard_memory
-from opql_jax.models.encoder import RelationEncoder, init_params
+from opql_jax.models.encoder import init_params
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.recipes import cost
 from opql_jax.training.objectives import Cloze, Entities, Relations
 
+import tiny_encoder
+
 ENTITIES, ENTRIES, ROWS, TOKENS, SOME = 3000, 2000, 16, 32, 4
-ENCODER = RelationEncoder(
-    vocab_size=50,
-    hidden_size=128,
-    num_layers=3,
-    num_heads=4,
-    mlp_size=512,
-    max_length=TOKENS,
-    relation_dim=96,
-    entity_dim=64,
-    dropout_rate=0.0,
-)
+ENCODER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=TOKENS, entity_dim=64)
 
 
 def counted(objective, batch, memory=None) -> float:

@@ -14,20 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from opql_jax.models.encoder import RelationEncoder
+import tiny_encoder
 
-ENCODER = RelationEncoder(
-    vocab_size=50,
-    hidden_size=16,
-    num_layers=2,
-    num_heads=2,
-    mlp_size=32,
-    max_length=24,
-    relation_dim=6,
-    entity_dim=5,
-    dropout_rate=0.0,
-    dtype='bfloat16',
-)
+ENCODER = tiny_encoder.make(dtype='bfloat16')
 COLLECTIVES = r'\b(all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter)\('
 
 

@@ -19,13 +19,13 @@ import numpy as np
 from opql_jax.core.hashing import leaf_name
 from opql_jax.data.texts import Texts
 from opql_jax.memory.sharding import shard_memory
-from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import best_entities, prediction_loss
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
 
 import eight_devices
+import tiny_encoder
 
 # Of `eight_devices`; each of its axes is one of '8' and '2x4'.
 MESHES = ('8', '2x4')
@@ -49,11 +49,7 @@ class Setting(NamedTuple):
     text: Texts
 
 
-ENCODER = RelationEncoder(
-    vocab_size=40, hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, max_length=16,
-    relation_dim=6, entity_dim=8,
-    dropout_rate=0.0,
-)  # fmt: skip
+ENCODER = tiny_encoder.make(entity_dim=8)
 
 
 @functools.cache

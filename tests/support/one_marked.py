@@ -1,10 +1,12 @@
-"""Pairs and hidden mentions marked one by one: the reference of `MarkedPairs`, `MaskedMentions`."""
+"""Pairs and hidden mentions marked one by one, token by token: the reference of `MarkedPairs` and
+`MaskedMentions`.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.data.markup import TokenisedPassage, _row
+from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
 
@@ -43,51 +45,48 @@ def mark_pair(
     Either may come first in the text, but they do not overlap.
 
     Returns:
-        The marked input, at most `MARKUP_ROOM` tokens longer than the passage. Other mentions stay
-        visible, but for what they share with the masked ones; those of a third entity that are
-        whole are the context for L_el, `max_context` of them, evenly spread. Of several with the
-        same first token only the longest is: one vector cannot retrieve two entities.
+        The marked input. Other mentions stay visible, but for what they share with the masked ones;
+        those of a third entity that are whole are the context for L_el, `max_context` of them,
+        evenly spread. Of several with the same first token only the longest, which comes first, is.
     """
     tokens, starts, ends, entities = passage
-    topic, target = int(entities[i]), int(entities[j])
-    hidden = (special.ent,) if masked else ()
-    topic_marks, target_marks = (*hidden, special.r1), (*hidden, special.r2)
-    # Among empty spans at one place the index decides, as it does in the text.
-    topic_first = (starts[i], i) < (starts[j], j)
-    first, second = (i, j) if topic_first else (j, i)
-    a, b, c, d = int(starts[first]), int(ends[first]), int(starts[second]), int(ends[second])
-    first_marks, second_marks = (
-        (topic_marks, target_marks) if topic_first else (target_marks, topic_marks)
+    row, marks, place_of = [special.cls], {}, {}
+    for at in range(len(tokens) + 1):
+        # Among empty spans at one place the index decides, as it does in the text.
+        for k in sorted((i, j)):
+            if at == (starts[k] if masked else ends[k]):
+                row += [special.ent] * masked
+                marks[k] = len(row)
+                row.append(special.r1 if k == i else special.r2)
+        is_hidden = masked and any(starts[k] <= at < ends[k] for k in (i, j))
+        if at < len(tokens) and not is_hidden:
+            place_of[at] = len(row)
+            row.append(tokens[at])
+    row.append(special.sep)
+    context: dict[int, int] = {}
+    for start, end, entity in zip(starts, ends, entities):
+        places = [place_of.get(at) for at in range(start, end)]
+        is_hidden = not places or None in places
+        # Nor is one whole with a mark in it, that of a mention without a token.
+        is_whole = not is_hidden and places[-1] - places[0] == len(places) - 1
+        if is_whole and entity not in (entities[i], entities[j]):
+            context.setdefault(places[0], entity)
+    spread = [n * len(context) // max_context for n in range(max_context)]
+    kept = range(len(context)) if len(context) <= max_context else spread
+    array = lambda values: np.array(values, np.int32)
+    return MarkedPair(
+        array(row),
+        marks[i],
+        marks[j],
+        int(entities[i]),
+        int(entities[j]),
+        array([list(context)[n] for n in kept]),
+        array([list(context.values())[n] for n in kept]),
     )
-    if not masked:
-        a, c = b, d  # the marks take the place of nothing
-    marks = len(topic_marks)
-    marked = _row(
-        [special.cls], tokens[:a], first_marks, tokens[b:c], second_marks, tokens[d:], [special.sep]
-    )
-    first_mark = a + marks
-    second_mark = first_mark + (c - b) + marks
-    r1, r2 = (first_mark, second_mark) if topic_first else (second_mark, first_mark)
-
-    whole = ((ends <= a) | (starts >= b)) & ((ends <= c) | (starts >= d)) & (ends > starts)
-    others = np.flatnonzero((entities != topic) & (entities != target) & whole)
-    others = others[np.unique(starts[others], return_index=True)[1]]
-    if len(others) > max_context:
-        others = others[np.arange(max_context) * len(others) // max_context]
-    begin = starts[others]
-    positions = (
-        1
-        + begin
-        + np.where(begin >= b, marks - (b - a), 0)
-        + np.where(begin >= d, marks - (d - c), 0)
-    )
-    return MarkedPair(marked, r1, r2, topic, target, positions.astype(np.int32), entities[others])
 
 
 def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
     """Replaces mention `i` by [ENT], for RELIC: its entity is retrieved from the context."""
-    a, b = int(passage.starts[i]), int(passage.ends[i])
-    tokens = _row(
-        [special.cls], passage.tokens[:a], [special.ent], passage.tokens[b:], [special.sep]
-    )
-    return MaskedMention(tokens, a + 1, int(passage.entities[i]))
+    (a, b), tokens = (passage.starts[i], passage.ends[i]), passage.tokens.tolist()
+    row = [special.cls, *tokens[:a], special.ent, *tokens[b:], special.sep]
+    return MaskedMention(np.array(row, np.int32), int(a) + 1, int(passage.entities[i]))

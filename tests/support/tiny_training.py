@@ -7,6 +7,7 @@ import pathlib
 
 import jax
 import numpy as np
+import optax
 
 from opql_jax.core.distributed import describe_devices
 from opql_jax.core.hashing import leaf_name
@@ -35,6 +36,12 @@ encoder = functools.partial(
     max_length=144,
     relation_dim=8,
     entity_dim=8,
+)
+
+# An optimizer of which several devices make what one makes: Adam would blow the rounding of a
+# gradient that is 0 up to a whole step.
+PLAIN = dict(
+    optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1)
 )
 
 

@@ -13,14 +13,12 @@ Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metri
 metrics of their last steps.
 """
 
-import functools
 import json
 import os
 import pathlib
 import sys
 
 import jax
-import optax
 
 from opql_jax.core import distributed
 from opql_jax.evaluation import predictions
@@ -30,25 +28,19 @@ from opql_jax.memory import build as build_lib
 from opql_jax.training import objectives
 
 import tiny_training
+from tiny_training import PLAIN
 from train_until_killed import be_asked_to_stop
 
 STEPS, MANY = 3, 300
 SHARD_ROWS, FEW_PAIRS = 20, 30
 
 
-# Adam would blow the rounding of a gradient that is 0 up to a whole step.
-PLAIN = dict(
-    optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1)
-)
-
-
 def main(prepared, model, memory, output, *names):
     if 'OPQL_PROCESSES' in os.environ:
         distributed.initialize()
+    relations = lambda: objectives.Relations(rows=16)
     choices = {
-        'relations': lambda: objectives.Relations(rows=16),
-        'slices': lambda: objectives.Relations(rows=16),
-        'stopped': lambda: objectives.Relations(rows=16),
+        **dict.fromkeys(('relations', 'slices', 'stopped'), relations),
         'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=8),
         'follow': lambda: objectives.Follow(
             memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8

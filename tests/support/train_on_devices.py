@@ -14,18 +14,14 @@ import pathlib
 import sys
 
 import jax
-import optax
 
 from opql_jax.training import objectives
 
 import tiny_training
 from eight_devices import slices_and_devices
+from tiny_training import PLAIN
 
 STEPS = 3
-# Adam would blow the rounding of a gradient that is 0 up to a whole step.
-PLAIN = dict(
-    optimizer=functools.partial(optax.sgd, momentum=0.9), schedule=optax.constant_schedule(0.1)
-)
 
 
 def on(devices) -> dict:

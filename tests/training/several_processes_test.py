@@ -1,5 +1,6 @@
 """Several processes that meet on the loopback train what one process trains."""
 
+import functools
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ from opql_jax.training import objectives
 
 import question_records
 import tiny_training
-from train_in_processes import PLAIN
+from tiny_training import PLAIN
 
 TESTS = pathlib.Path(__file__).parents[1]
 SCRIPT = TESTS / 'support' / 'train_in_processes.py'
@@ -69,34 +70,26 @@ def finish(running):
     return [process.returncode for process in running], said
 
 
-class Trained(dict):
-    """{(processes, stages): folder}, all with four devices; they are trained when they are
-    asked for.
-    """
-
-    def __init__(self, inputs, tmp_path_factory):
-        self._inputs, self._tmp_path_factory = inputs, tmp_path_factory
-
-    def __missing__(self, key):
-        processes, stages = key
-        folder = self._tmp_path_factory.mktemp(f'of-{processes}')
-        command = (SCRIPT, *self._inputs, folder, *stages)
-        codes, said = finish(start(processes, 4 // processes, *command))
-        assert not any(codes), said[0][-3000:]
-        self[key] = folder
-        return folder
-
-
 @pytest.fixture(scope='module')
 def trained(inputs, tmp_path_factory):
-    return Trained(inputs, tmp_path_factory)
+    """Gives the folder of so many processes, of four devices in all, that ran some stages, once."""
+
+    @functools.cache
+    def train(processes, stages):
+        folder = tmp_path_factory.mktemp(f'of-{processes}')
+        command = (SCRIPT, *inputs, folder, *stages)
+        codes, said = finish(start(processes, 4 // processes, *command))
+        assert not any(codes), said[0][-3000:]
+        return folder
+
+    return train
 
 
 @pytest.fixture(scope='module')
 def one_and_two(trained):
     """Gives the folders of one process and of two that ran a stage."""
     stages = lambda stage: STAGES if stage in STAGES else SLOW_STAGES[2]
-    return lambda stage: tuple(trained[processes, stages(stage)] for processes in (1, 2))
+    return lambda stage: tuple(trained(processes, stages(stage)) for processes in (1, 2))
 
 
 def content(folder, pattern='*'):
@@ -126,7 +119,7 @@ def test_two_processes_train_what_one_trains(inputs, one_and_two, stage):
     [(2, 'passages'), (2, 'whole memory'), *((4, stage) for stage in SLOW_STAGES[4])],
 )
 def test_processes_train_every_stage_as_one_does(inputs, trained, processes, stage):
-    check_training(inputs, stage, *(trained[n, SLOW_STAGES[processes]] for n in (1, processes)))
+    check_training(inputs, stage, *(trained(n, SLOW_STAGES[processes]) for n in (1, processes)))
 
 
 def test_each_process_writes_the_parts_that_it_holds(one_and_two):
@@ -173,7 +166,7 @@ def test_processes_ask_a_language_model_as_one_does(one_and_two):
 def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, processes):
     """And of devices; what it gives is what one process gives that was not stopped."""
     stages = STAGES if processes == 2 else SLOW_STAGES[processes]
-    folder = shutil.copytree(trained[processes, stages] / 'relations', tmp_path / 'relations')
+    folder = shutil.copytree(trained(processes, stages) / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
     alone = tiny_training.run(

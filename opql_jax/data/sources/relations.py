@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 # Rows from which the distribution of lengths is estimated.
 _SAMPLE = 4096
 # A batch is closed once this many times its rows were offered, even if some stay empty.
-_OFFERS = 1.5
+_MAX_OFFERED_RATIO = 1.5
 
 
 class RelationBatch(NamedTuple):
@@ -69,7 +69,8 @@ class PairPacker:
         A pair is packed once per passage, rows without room are skipped, and anchors stay if their
         pair has another passage.
         """
-        packer, most = batching.Packer(self.capacities), _OFFERS * sum(self.capacities.values())
+        packer = batching.Packer(self.capacities)
+        most = _MAX_OFFERED_RATIO * sum(self.capacities.values())
         seen: set[int] = set()  # pair and passage
         none = np.zeros(0, np.int64)
         offered, read, packed, before = (

@@ -28,9 +28,9 @@ _SYMMETRIC = frozenset(
     '|diplomatic relation'.split('|')
 )
 # Words that replace the target in a cloze question.
-_UNKNOWN = ('who', 'what', 'which', 'where', 'when')
+_QUESTION_WORDS = ('who', 'what', 'which', 'where', 'when')
 # Labels with more sentences are drawn no more often.
-_FREQUENT = 400
+_MAX_FREQUENCY = 400
 _QUESTION_TOKENS = 32
 # The label of a row that is not used.
 UNUSED = -2
@@ -91,10 +91,10 @@ class TextRelationSource(Source):
         self._settings, self._special, self._records = settings, prepared.special, prepared.records
         if settings.rows_per_label < 2:
             raise InputError(f'rows_per_label={settings.rows_per_label}: give at least 2')
-        words = [word_id(prepared.tokenizer, word) for word in _UNKNOWN]
+        words = [word_id(prepared.tokenizer, word) for word in _QUESTION_WORDS]
         self._unknown = [token for token in words if token is not None]
         if not self._unknown:
-            raise InputError(f'text: its tokenizer has none of {", ".join(_UNKNOWN)}')
+            raise InputError(f'text: its tokenizer has none of {", ".join(_QUESTION_WORDS)}')
         of_relation = collections.defaultdict(list)
         if settings.sentences:
             for sentence in relation_corpora.read(settings.sentences, settings.names):
@@ -112,7 +112,7 @@ class TextRelationSource(Source):
         self._unrelated = tokenise([unrelated[i] for i in some])
         asked = lambda relation: _questions(prepared.tokenizer, relation, self._special)
         self._questions = list(map(asked, self._relations))
-        frequency = np.sqrt([min(len(found), _FREQUENT) for found in self._sentences])
+        frequency = np.sqrt([min(len(found), _MAX_FREQUENCY) for found in self._sentences])
         self._frequency = frequency / frequency.sum()
         self._index = PairIndex(prepared.pairs)
         # Each row is used in both directions, and the two must not be taken for two statements.

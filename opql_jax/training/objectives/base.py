@@ -19,7 +19,7 @@ from opql_jax.data.sources.base import Source
 from opql_jax.models.encoder import RelationEncoder
 
 # Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
-_SAMPLING = 1 << 16
+_SAMPLING_KEY = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +166,7 @@ def fold_in(rng, number: int):
 
 def sampling_key(rng):
     """The key of the draws of a sampled softmax."""
-    return jax.random.fold_in(jax.random.key(0) if rng is None else rng, _SAMPLING)
+    return jax.random.fold_in(jax.random.key(0) if rng is None else rng, _SAMPLING_KEY)
 
 
 def concatenate(buckets, name: str):

@@ -27,7 +27,7 @@ from opql_jax.training.checkpoints import CheckpointError, check_shapes
 from opql_jax.training.objectives.base import Objective, Task, concatenate
 
 # Settings of the model itself, which must not change from one objective to the next.
-_FIXED = ('entity_layer', 'max_hops', 'own_prediction', 'mixing', 'null_entity')
+_MODEL_SETTINGS = ('entity_layer', 'max_hops', 'own_prediction', 'mixing', 'null_entity')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,7 @@ class LanguageModelObjective(Objective):
     def check_init(self, memory: Memory | None, params, lineage: dict):
         settings = [
             f'{name}={lineage[name]!r}, not {getattr(self, name)!r}'
-            for name in _FIXED
+            for name in _MODEL_SETTINGS
             if 'own_prediction' in lineage  # of a language model
             and lineage[name] not in (None, getattr(self, name))
         ]

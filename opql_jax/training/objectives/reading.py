@@ -23,7 +23,7 @@ from opql_jax.models.reader import SUPPORTS, read_logits
 from opql_jax.training.objectives.base import Objective, Task, dropout
 
 # Added to the logits of what cannot be an answer.
-_NEVER = -1e9
+_MASKED_LOGIT = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Reading(ReadingSettings, Objective):
 
     def loss(self, encoder, params, batch: ReadingBatch, memory, rng):
         parts = [
-            self._of_bucket(encoder, params, bucket, rng, i)
+            self._bucket_sums(encoder, params, bucket, rng, i)
             for i, bucket in enumerate(batch.inputs)
         ]
         sums = jax.tree.map(lambda *values: sum(values), *parts)
@@ -77,11 +77,11 @@ class Reading(ReadingSettings, Objective):
         metrics = {'L_span': spans, 'L_supports': supports, 'right': sums['right'] / rows}
         return spans + supports, metrics
 
-    def _of_bucket(self, encoder, params, bucket: ReadingBucket, rng, number: int) -> dict:
+    def _bucket_sums(self, encoder, params, bucket: ReadingBucket, rng, number: int) -> dict:
         logits = read_logits(encoder, params, bucket.tokens, **dropout(rng, number))
         found = []
         for way, marks in enumerate((bucket.start, bucket.end)):
-            spans = jnp.where(bucket.is_text, logits[:, :, way], _NEVER)
+            spans = jnp.where(bucket.is_text, logits[:, :, way], _MASKED_LOGIT)
             # [n, 3 + L]: unanswered, yes and no, and the tokens.
             all_logits = jnp.concatenate([logits[:, 0, 2:5], spans], axis=1)
             verdicts = jnp.arange(3) == bucket.verdict[:, None]
@@ -89,7 +89,7 @@ class Reading(ReadingSettings, Objective):
                 [verdicts, marks & (bucket.verdict == BY_SPANS)[:, None]], axis=1
             )
             logs = jax.nn.log_softmax(all_logits)
-            lost = -jax.nn.logsumexp(jnp.where(target, logs, _NEVER), axis=1)
+            lost = -jax.nn.logsumexp(jnp.where(target, logs, _MASKED_LOGIT), axis=1)
             found.append((lost, best_is(target, all_logits)))
         used = bucket.verdict >= 0
         (start_loss, start_right), (end_loss, end_right) = found

@@ -20,9 +20,9 @@ from opql_jax.parallel.mesh import replicate
 from opql_jax.training.objectives.base import Objective, Task, dropout, fold_in
 
 # Inner products of relations of unit length are multiplied by this before the softmax.
-_SCALE = 20.0
+_LOGIT_SCALE = 20.0
 # L_sentence compares every one of so many rows, as the other encoder costs time, too.
-_EVERY = 4
+_SENTENCE_STRIDE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class TextRelations(TextRelationSettings, Objective):
         labels = jnp.concatenate([batch.label, batch.inverse])
         # Pairs that state nothing have labels of their own; those of unused rows are no pairs.
         own = jnp.where(labels == -1, jnp.iinfo(jnp.int32).max - jnp.arange(len(labels)), labels)
-        scaled = relations * jnp.sqrt(_SCALE)
+        scaled = relations * jnp.sqrt(_LOGIT_SCALE)
         relation_loss, accuracy = losses.relation_loss(
             scaled, own, jnp.zeros_like(own), labels >= 0
         )
@@ -93,7 +93,7 @@ class TextRelations(TextRelationSettings, Objective):
             variables, batch.question_tokens, batch.r1, batch.r2, **dropout(fold_in(rng, 2))
         )
         question_loss, question_accuracy = losses.label_loss(
-            unit(questions) * jnp.sqrt(_SCALE), batch.question_label, scaled, labels
+            unit(questions) * jnp.sqrt(_LOGIT_SCALE), batch.question_label, scaled, labels
         )
         loss = relation_loss + question_loss
         metrics = {
@@ -103,12 +103,12 @@ class TextRelations(TextRelationSettings, Objective):
             'question_accuracy': question_accuracy,
         }
         if self.sentence_weight:
-            some = tokens[::_EVERY]
+            some = tokens[::_SENTENCE_STRIDE]
             used = (some != PAD_ID)[:, :, None]
             mean = lambda states: unit((states * used).sum(axis=1))
             known = encode({'params': {**params['encoder'], **teacher}}, some).astype(jnp.float32)
-            near = (mean(hidden[::_EVERY]) * mean(known)).sum(axis=-1)
-            moved = losses.mean_where(1 - near, batch.label[::_EVERY] != UNUSED)
+            near = (mean(hidden[::_SENTENCE_STRIDE]) * mean(known)).sum(axis=-1)
+            moved = losses.mean_where(1 - near, batch.label[::_SENTENCE_STRIDE] != UNUSED)
             loss += self.sentence_weight * moved
             metrics['L_sentence'] = moved
         return loss, metrics
