@@ -25,10 +25,11 @@ import comparisons
 import numpy as np
 from timing import DATA, make_parser, show
 
-from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
+from opql_jax.recipes.retrieval import records
 
 # Documents of a small knowledge base.
 POOL = 6
@@ -61,11 +62,6 @@ def main() -> None:
 
 Documents, Questions = list[dict], list[dict]
 Texts = Iterator[tuple[Documents, Questions]]
-
-
-def records(path: pathlib.Path) -> list[dict]:
-    """The objects of a file, a line each."""
-    return [record for _, record in read_json_lines(path)]
 
 
 def some(of: Sequence, count: int, rng: np.random.Generator) -> list:

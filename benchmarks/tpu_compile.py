@@ -57,7 +57,7 @@ from timing import chosen, make_parser, show
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.sharding import ShardedMemory
-from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops
+from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import ROWS, batch_spec, mesh_of, row_devices
@@ -65,20 +65,8 @@ from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Cloze, Relations
 from opql_jax.training.optimizer import make_optimizer
 
-
-class Chip(NamedTuple):
-    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, bytes a second."""
-
-    flops: float
-    memory: float
-    bandwidth: float
-
-
-CHIPS = {
-    'v4': Chip(275e12, 32e9, 1228e9),
-    'v5e': Chip(197e12, 16e9, 819e9),
-    'v5p': Chip(459e12, 95e9, 2765e9),
-}
+# Of a kind of chip, from its data sheet: bytes of memory, and bytes that it reads a second.
+MEMORY = {'v4': (32e9, 1228e9), 'v5e': (16e9, 819e9), 'v5p': (95e9, 2765e9)}
 # Chips, as the compiler names them.
 TOPOLOGIES = {
     'v5e-8': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1)),
@@ -220,8 +208,10 @@ def programs(mesh, options) -> Iterator[tuple[dict, Program]]:
 # ---- What the compiler says ----
 
 
-def report(program: Program, chip: Chip, devices: int) -> dict:
-    """Compiles a program, and reads off what is told of it."""
+def report(program: Program, chip: str, mesh) -> dict:
+    """Compiles a program for a kind of chip, and reads off what is told of it."""
+    size, bandwidth = MEMORY[chip]
+    peak = peak_flops(mesh.devices.flat[0].device_kind)
     started = time.perf_counter()
     jitted = program.function if hasattr(program.function, 'lower') else jax.jit(program.function)
     compiled = jitted.lower(*program.arguments).compile()
@@ -230,12 +220,12 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
     roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
     if roofline is None or not math.isfinite(roofline) or roofline <= 0:
         roofline = None
-    limit = max(program.bytes / chip.bandwidth, program.flops / chip.flops)
+    limit = max(program.bytes / bandwidth, program.flops / peak)
     return {
         'argument_bytes': memory.argument_size_in_bytes,
         'temporary_bytes': memory.temp_size_in_bytes,
-        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < chip.memory,
-        'received_bytes': received_bytes(text, devices),
+        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
+        'received_bytes': received_bytes(text, row_devices(mesh)),
         'bytes_of_other_slices': bytes_of_other_slices(text),
         'largest_collective': largest_exchanged(text),
         'loops': len(re.findall(r' while\(', text)),
@@ -269,11 +259,10 @@ def main() -> None:
         print(f'skipped: {told}', file=sys.stderr)
         return
     topology = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[options.topology])
-    # As training makes it: all chips share a batch.
-    mesh, chip = mesh_of(topology.devices), CHIPS[options.topology.split('-')[0]]
+    mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
     for what, program in programs(mesh, options):
         line = chosen(options, 'topology', 'program') | what
-        show(line | report(program, chip, row_devices(mesh)), options.json)
+        show(line | report(program, options.topology.split('-')[0], mesh), options.json)
 
 
 if __name__ == '__main__':
