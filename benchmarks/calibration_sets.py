@@ -18,8 +18,9 @@ state them are left out of the text:
 """
 
 import argparse
+import functools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import comparisons
 import numpy as np
@@ -127,32 +128,28 @@ def states(document: dict, spellings: Sequence[str]) -> bool:
     return any(f' {fold(each)} ' in text for each in spellings)
 
 
-def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], Texts]:
+def multihop(options: argparse.Namespace, rng: np.random.Generator, name: str) -> Texts:
     """A set of questions of several hops over one knowledge base."""
-
-    def texts(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-        documents, questions = several_hops(options, name)
-        questions = some(questions, options.questions, rng)
-        unknown = questions[::4]
-        lost = {
-            i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
-        }
-        needed = dict.fromkeys(i for one in questions for i in one['supporting'])
-        kept = [i for i in needed if i not in lost]
-        others = [i for i in documents if i not in lost and i not in needed]
-        kept += some(others, max(options.documents - len(kept), 0), rng)
-        has = {one['id']: lost.isdisjoint(one['supporting']) for one in questions}
-        yield (
-            [documents[i] for i in kept],
-            # What another question lost is not there for this one, either.
-            [
-                asked(one, answers_of(one) if has[one['id']] else ())
-                for one in questions
-                if one in unknown or has[one['id']]
-            ],
-        )
-
-    return texts
+    documents, questions = several_hops(options, name)
+    questions = some(questions, options.questions, rng)
+    unknown = questions[::4]
+    lost = {
+        i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
+    }
+    needed = dict.fromkeys(i for one in questions for i in one['supporting'])
+    kept = [i for i in needed if i not in lost]
+    others = [i for i in documents if i not in lost and i not in needed]
+    kept += some(others, max(options.documents - len(kept), 0), rng)
+    has = {one['id']: lost.isdisjoint(one['supporting']) for one in questions}
+    yield (
+        [documents[i] for i in kept],
+        # What another question lost is not there for this one, either.
+        [
+            asked(one, answers_of(one) if has[one['id']] else ())
+            for one in questions
+            if one in unknown or has[one['id']]
+        ],
+    )
 
 
 def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
@@ -206,8 +203,8 @@ SETS = {
     'labelled': labelled,
     'squad': squad,
     'articles': articles,
-    'hotpotqa': multihop('hotpotqa'),
-    'musique': multihop('musique'),
+    'hotpotqa': functools.partial(multihop, name='hotpotqa'),
+    'musique': functools.partial(multihop, name='musique'),
     'pools': pools,
     'films': films,
 }

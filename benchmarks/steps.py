@@ -42,6 +42,7 @@ import numpy as np
 from timing import chosen, make_parser, medians, show, torch_device
 
 import gin
+from opql_jax.core.distributed import describe_devices
 from opql_jax.data import batching
 from opql_jax.data.sources.cloze import ClozeBatch
 from opql_jax.data.sources.relations import RelationBatch
@@ -342,8 +343,7 @@ def main() -> None:
             confine(options.threads)
     measured = SUBJECTS[options.subject](options)
     line = chosen(options, 'subject', 'model', 'rows', 'length', 'entities', 'dtype', 'threads')
-    line['devices'] = f'{jax.device_count()} x {jax.devices()[0].device_kind}'
-    show(line | measured, options.json)
+    show(line | {'devices': describe_devices()} | measured, options.json)
 
 
 if __name__ == '__main__':
