@@ -186,7 +186,7 @@ class TorchStep:
         (self.bucket,) = batch.pairs
 
     def loss(self):
-        """L_rel + L_el, as in `models.losses`."""
+        """L_rel + L_el, as in `models.losses`, of a batch in which every slot is used."""
         torch, model = self.torch, self.model
         column = lambda name: torch.from_numpy(getattr(self.bucket, name)).to(self.device)
         tokens, topic, target = column('tokens').long(), column('topic'), column('target')
@@ -196,22 +196,15 @@ class TorchStep:
         relations = model['w_r'](
             torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1)
         )
-        others = (topic >= 0)[None] & ~torch.eye(len(tokens), dtype=bool, device=self.device)
+        others = ~torch.eye(len(tokens), dtype=bool, device=self.device)
         positives = (topic[:, None] == topic) & (target[:, None] == target) & others
         log_probs = (relations @ relations.T).masked_fill(~others, -1e30).log_softmax(dim=1)
         count = positives.sum(dim=1)
         loss = -torch.where(positives, log_probs, 0.0).sum(dim=1) / count.clamp(min=1)
-        counted = column('anchor') & (topic >= 0) & (count > 0)
         mentions = states[rows[:, None], column('context_positions').long()].flatten(0, 1)
-        linking = torch.nn.functional.cross_entropy(
-            model['entity_table'](model['w_e'](mentions)),
-            entities,
-            ignore_index=-1,
-            reduction='sum',
-        )
-        return (loss * counted).sum() / counted.sum().clamp(min=1) + linking / (
-            entities >= 0
-        ).sum().clamp(min=1)
+        scores = model['entity_table'](model['w_e'](mentions))
+        linking = torch.nn.functional.cross_entropy(scores, entities)
+        return loss.sum() / (count > 0).sum() + linking
 
     def __call__(self):
         """Takes a step; returns the loss."""
