@@ -185,31 +185,27 @@ def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
 
 def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:
     """The scores of a set by the probabilities of the candidates of its questions."""
-    first, best_chances, five, unstated = [], [], [], []
-    for one, chance in zip(asked, chances):
-        order = np.argsort(-chance, kind='stable')
-        best = float(chance[order[0]]) if len(order) else 0.0
-        if one.answerable:
-            first.append(bool(len(order) and one.right[order[0]]))
-            five.append(bool(one.right[order[:5]].any()))
-            best_chances.append(best)
-        else:
-            unstated.append(best)
-    is_right, probability = np.array(first, bool), np.array(best_chances)
-    sure, share = probability >= calibration.SURE, lambda of: of.mean() if of.size else np.nan
-    of_all = np.append(probability, unstated), np.append(is_right, [False] * len(unstated))
+    ranked = [
+        (chance[order], one.right[order])
+        for one, chance in zip(asked, chances)
+        for order in [np.argsort(-chance, kind='stable')]
+    ]
+    best = np.array([chance[0] if len(chance) else 0.0 for chance, _ in ranked])
+    first, five = (np.array([right[:k].any() for _, right in ranked], bool) for k in (1, 5))
+    known, sure = np.array([one.answerable for one in asked], bool), best >= calibration.SURE
+    share = lambda of: of.mean() if of.size else np.nan
     measured = {
-        'hits@1': is_right.mean(),
-        'hits@5': np.mean(five),
-        'ece': calibration_error(probability, is_right),
-        'ece_of_all': calibration_error(*of_all),
-        'sure': sure.mean(),
-        'sure_right': share(is_right[sure]),
-        'right_sure': share(sure[is_right]),
-        'unanswerable_sure': share(np.array(unstated) >= calibration.SURE),
+        'hits@1': share(first[known]),
+        'hits@5': share(five[known]),
+        'ece': calibration_error(best[known], first[known]),
+        'ece_of_all': calibration_error(best, first),  # nothing unanswerable is right
+        'sure': share(sure[known]),
+        'sure_right': share(first[known & sure]),
+        'right_sure': share(sure[known & first]),
+        'unanswerable_sure': share(sure[~known]),
     }
     told = {name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)}
-    return {'questions': len(first), **told}
+    return {'questions': int(known.sum()), **told}
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:

@@ -18,17 +18,19 @@ state them are left out of the text:
 """
 
 import argparse
+import functools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import comparisons
 import numpy as np
 from timing import DATA, make_parser, show
 
-from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
+from opql_jax.recipes.retrieval import records
 
 # Documents of a small knowledge base.
 POOL = 6
@@ -61,11 +63,6 @@ def main() -> None:
 
 Documents, Questions = list[dict], list[dict]
 Texts = Iterator[tuple[Documents, Questions]]
-
-
-def records(path: pathlib.Path) -> list[dict]:
-    """The objects of a file, a line each."""
-    return [record for _, record in read_json_lines(path)]
 
 
 def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
@@ -131,32 +128,28 @@ def states(document: dict, spellings: Sequence[str]) -> bool:
     return any(f' {fold(each)} ' in text for each in spellings)
 
 
-def multihop(name: str) -> Callable[[argparse.Namespace, np.random.Generator], Texts]:
+def multihop(options: argparse.Namespace, rng: np.random.Generator, name: str) -> Texts:
     """A set of questions of several hops over one knowledge base."""
-
-    def texts(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
-        documents, questions = several_hops(options, name)
-        questions = some(questions, options.questions, rng)
-        unknown = questions[::4]
-        lost = {
-            i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
-        }
-        needed = dict.fromkeys(i for one in questions for i in one['supporting'])
-        kept = [i for i in needed if i not in lost]
-        others = [i for i in documents if i not in lost and i not in needed]
-        kept += some(others, max(options.documents - len(kept), 0), rng)
-        has = {one['id']: lost.isdisjoint(one['supporting']) for one in questions}
-        yield (
-            [documents[i] for i in kept],
-            # What another question lost is not there for this one, either.
-            [
-                asked(one, answers_of(one) if has[one['id']] else ())
-                for one in questions
-                if one in unknown or has[one['id']]
-            ],
-        )
-
-    return texts
+    documents, questions = several_hops(options, name)
+    questions = some(questions, options.questions, rng)
+    unknown = questions[::4]
+    lost = {
+        i for one in unknown for i in one['supporting'] if states(documents[i], answers_of(one))
+    }
+    needed = dict.fromkeys(i for one in questions for i in one['supporting'])
+    kept = [i for i in needed if i not in lost]
+    others = [i for i in documents if i not in lost and i not in needed]
+    kept += some(others, max(options.documents - len(kept), 0), rng)
+    has = {one['id']: lost.isdisjoint(one['supporting']) for one in questions}
+    yield (
+        [documents[i] for i in kept],
+        # What another question lost is not there for this one, either.
+        [
+            asked(one, answers_of(one) if has[one['id']] else ())
+            for one in questions
+            if one in unknown or has[one['id']]
+        ],
+    )
 
 
 def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
@@ -210,8 +203,8 @@ SETS = {
     'labelled': labelled,
     'squad': squad,
     'articles': articles,
-    'hotpotqa': multihop('hotpotqa'),
-    'musique': multihop('musique'),
+    'hotpotqa': functools.partial(multihop, name='hotpotqa'),
+    'musique': functools.partial(multihop, name='musique'),
     'pools': pools,
     'films': films,
 }

@@ -191,37 +191,24 @@ def two_hops(facts: Sequence[Fact], chance: random.Random) -> Questions:
 def comparisons(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions that compare a date, or a country, of two."""
     by_head = _by_head(facts)
-
-    def known(relation: str, value_of) -> list[Known]:
-        return [
-            Known(head, document, value)
-            for (head, document, of), found in by_head.items()
-            if of == relation and (value := value_of(found))
-        ]
-
     for relation, wordings in WORDINGS['earlier'].items():
-        yield from _earlier('comparison', known(relation, _year), wordings, chance)
+        yield from _earlier('comparison', _known(by_head, relation, _year), wordings, chance)
     for relation, same in WORDINGS['same'].items():
-        yield from _same('comparison', known(relation, _country), same, chance)
+        yield from _same('comparison', _known(by_head, relation, _country), same, chance)
 
 
 def bridges(facts: Sequence[Fact], chance: random.Random) -> Questions:
     """Questions that compare what one hop leads to from each of two."""
-    chains = list(_chains(facts, NOUNS, (*WORDINGS['bridges'], CITIZEN)))
-
-    def known(relation: str, last: str, value_of) -> list[Known]:
-        return [
-            Known(first.head, first.document, value)
-            for first, seconds in chains
-            if (first.relation, seconds[0].relation) == (relation, last)
-            and (value := value_of(seconds))
-        ]
-
+    # What two hops lead to, by where they begin.
+    by_first = {
+        (first.head, first.document, (first.relation, seconds[0].relation)): seconds
+        for first, seconds in _chains(facts, NOUNS, (*WORDINGS['bridges'], CITIZEN))
+    }
     for relation, noun in NOUNS.items():
         for last, wordings in WORDINGS['bridges'].items():
-            dated = known(relation, last, _year)
+            dated = _known(by_first, (relation, last), _year)
             yield from _earlier('bridge comparison', dated, wordings, chance, noun)
-        from_country = known(relation, CITIZEN, _country)
+        from_country = _known(by_first, (relation, CITIZEN), _country)
         yield from _same('bridge comparison', from_country, WORDINGS['bridges_same'], chance, noun)
 
 
@@ -323,6 +310,15 @@ def _by_head(facts: Sequence[Fact]) -> dict[tuple[Entity, str, str], list[Fact]]
     for fact in facts:
         by_head[fact.head, fact.document, fact.relation].append(fact)
     return by_head
+
+
+def _known(by_head: dict, relation, value_of) -> list[Known]:
+    """What has a value by its facts of a relation; keys are entities, documents and relations."""
+    return [
+        Known(head, document, value)
+        for (head, document, of), found in by_head.items()
+        if of == relation and (value := value_of(found))
+    ]
 
 
 def _pairs(known: list[Known], chance: random.Random, half_alike: bool = False):

@@ -44,10 +44,10 @@ def _received(bits: str, dims: str, kind: str, devices: int) -> int:
     return round(times * (devices - 1) / devices * _size(bits, dims))
 
 
-def received_bytes(compiled, devices: int) -> dict[str, int]:
+def received_bytes(text: str, devices: int) -> dict[str, int]:
     """Bytes that a device receives in one run, by kind of collective."""
     received: dict[str, int] = {}
-    for kind, arrays in _collectives(compiled.as_text()):
+    for kind, arrays in _collectives(text):
         total = sum(_received(*array, kind, devices) for array in arrays)
         name = kind.replace('all-reduce-scatter', 'reduce-scatter')
         received[name] = received.get(name, 0) + total

@@ -4,27 +4,15 @@ It imports JAX only where it is used: `others.py` compares what processes hold.
 """
 
 import argparse
+import importlib.util
 import json
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeVar
-
-Name = TypeVar('Name', bound=Hashable)
+from collections.abc import Callable, Mapping
+from typing import Any
 
 DATA = pathlib.Path('../shared/data'), 'the folder of the data sets'
-# Options of searches of a generated memory, and of `medians`.
-SEARCH = {
-    'rows': (1_600_000, 'entries of the memory'),
-    'dim': (512, 'numbers of a key'),
-    'queries': ([1, 64, 1024], 'queries of a search'),
-    'k': (32, 'entries found for a query'),
-}
-TIMING = {
-    'calls': (7, 'timed calls of each function, at most'),
-    'limit': (120.0, 'seconds after which no further round of calls begins'),
-}
 
 
 class Size(str):
@@ -72,16 +60,22 @@ def show(line: dict, as_json: bool) -> None:
     print(json.dumps(line) if as_json else json.dumps(line, indent=1), flush=True)
 
 
-def devices() -> str:
-    """The devices that are measured, such as '8 x TPU v5e'."""
+def torch_device() -> str | None:
+    """The device on which PyTorch can be compared with JAX, if any."""
+    if not importlib.util.find_spec('torch'):
+        return None
     import jax
+    import torch
 
-    return f'{jax.device_count()} x {jax.devices()[0].device_kind}'
+    platform = jax.default_backend()
+    if platform == 'gpu':
+        return 'cuda' if torch.cuda.is_available() else None
+    return 'cpu' if platform == 'cpu' else None
 
 
 def medians(
-    functions: Mapping[Name, Callable[[], object]], calls: int = 5, limit: float = 60
-) -> dict[Name, float]:
+    functions: Mapping[str, Callable[[], object]], calls: int = 5, limit: float = 60
+) -> dict[str, float]:
     """Median seconds of each function.
 
     They are called in turn, so that a busy moment of the machine falls on all of them.
@@ -93,7 +87,7 @@ def medians(
     """
     import jax
 
-    seconds: dict[Name, list[float]] = {name: [] for name in functions}
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         jax.block_until_ready(function())
     for _ in range(calls):

@@ -1,9 +1,12 @@
 """What the TPU compiler makes of our programs, on a machine without a TPU.
 
 python -m pip install -e '.[tpu-aot]'
-python benchmarks/tpu_compile.py --topologies v5e-8,v4-64 --programs search,follow --json
+python benchmarks/tpu_compile.py search --queries 1,64 --json
+python benchmarks/tpu_compile.py relations --topology v5p-16 --rows 32 --length 64
 
-Nothing runs: a program is compiled for the chips of a topology from shapes alone. Its line has
+Nothing runs: a program is compiled for the chips of a topology from shapes alone: a search of the
+memory in mode `approx`, a step of relation pretraining, or one of the language model in the paper's
+form, over a memory. Its line has
 
     argument_bytes, temporary_bytes  of a chip; `fits`: both together are less than its memory
     received_bytes          what a chip receives from chips of its slice, by kind of collective
@@ -36,29 +39,25 @@ os.environ.update(
 
 import functools
 import importlib.util
-import itertools
 import math
 import re
 import sys
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import lm_step
-import numpy as np
 from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, received_bytes
 from jax.experimental import topologies
-from jax.sharding import NamedSharding, PartitionSpec
-from timing import Size, chosen, list_of, make_parser, show
-from train_step import VOCABULARY, make_encoder, make_task, random_batch
+from jax.sharding import NamedSharding
+from steps import cloze_batch, make_encoder, make_params, make_task, relation_batch
+from timing import Size, chosen, make_parser, show
 
 from opql_jax.memory import search
-from opql_jax.memory.follow import MemoryArrays, Queries
+from opql_jax.memory.follow import Queries
 from opql_jax.memory.sharding import ShardedMemory
-from opql_jax.models.encoder import init_params
-from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops
-from opql_jax.models.follower import Follower
+from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
 from opql_jax.parallel.collectives import QueryLayout
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import ROWS, batch_spec, mesh_of, row_devices
@@ -66,32 +65,16 @@ from opql_jax.training import state, trainer
 from opql_jax.training.objectives import Cloze, Relations
 from opql_jax.training.optimizer import make_optimizer
 
-WHOLE = PartitionSpec()
-
-
-class Chip(NamedTuple):
-    """A kind of chip, from its data sheet: bfloat16 FLOP/s, bytes of memory, bytes a second."""
-
-    flops: float
-    memory: float
-    bandwidth: float
-
-
-CHIPS = {
-    'v4': Chip(275e12, 32e9, 1228e9),
-    'v5e': Chip(197e12, 16e9, 819e9),
-    'v5p': Chip(459e12, 95e9, 2765e9),
-    'v6e': Chip(918e12, 32e9, 1640e9),
-}
+# Of a kind of chip, from its data sheet: bytes of memory, and bytes that it reads a second.
+MEMORY = {'v4': (32e9, 1228e9), 'v5e': (16e9, 819e9), 'v5p': (95e9, 2765e9)}
 # Chips, as the compiler names them.
 TOPOLOGIES = {
     'v5e-8': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1)),
-    'v6e-8': dict(topology_name='v6e:2x4', chips_per_host_bounds=(2, 4, 1)),
     'v5p-16': dict(topology_name='v5p:2x2x4'),
-    'v5p-64': dict(topology_name='v5p:4x4x4'),
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
     'v5e-8x2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
 }
+MODE = 'approx'
 
 
 class Program(NamedTuple):
@@ -108,53 +91,37 @@ class Program(NamedTuple):
     flops: float
 
 
-def topology_mesh(name: str):
-    """The mesh that training makes (all chips share a batch), of chips that need not be there."""
-    return mesh_of(topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[name]).devices)
-
-
-def shaped(mesh, spec, tree):
-    """The shapes of arrays, or of what has a shape and a type, split over a mesh."""
-    return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, spec)), tree
-    )
-
-
 def array(mesh, spec, dtype, *shape):
-    """The shape of one array, split over a mesh."""
+    """The shape of an array, split over a mesh."""
     return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
 
 # ---- Programs ----
 
 
-def sharded_memory(mesh, options, mode: str, passages: bool = False) -> ShardedMemory:
+def sharded_memory(mesh, options, passages: bool = False) -> ShardedMemory:
     """The shapes of a memory as `shard_memory` places it, with keys."""
     rows = options.entries + -options.entries % (32 * row_devices(mesh))
     by_rows, dim = functools.partial(array, mesh, ROWS), options.relation_dim
     relation = (dim,) if dim % 128 else (dim // 128, 128)
     return ShardedMemory(
         mesh,
-        mode,
+        MODE,
         topic=by_rows(jnp.int32, rows),
         target=by_rows(jnp.int32, rows),
         relations=by_rows(jnp.float32, rows, *relation),
         passages=by_rows(jnp.int32, rows, 1) if passages else None,
-        keys=by_rows(
-            jnp.bfloat16 if mode == 'approx' else jnp.float32,
-            rows,
-            options.entity_dim + options.relation_dim,
-        ),
+        keys=by_rows(jnp.bfloat16, rows, options.entity_dim + options.relation_dim),
     )
 
 
-def search_program(mesh, options, queries: int, mode: str) -> Program:
+def search_program(mesh, options, queries: int) -> Program:
     """One search of the whole memory."""
     layout = QueryLayout.of(queries, mesh)
     query = functools.partial(array, mesh, layout.spec, jnp.float32, queries)
     entities = options.entities + -options.entities % row_devices(mesh)
     arguments = (
-        sharded_memory(mesh, options, mode),
+        sharded_memory(mesh, options),
         array(mesh, ROWS, jnp.float32, entities, options.entity_dim),
         Queries(query(options.entity_dim), query(options.relation_dim)),
     )
@@ -164,138 +131,87 @@ def search_program(mesh, options, queries: int, mode: str) -> Program:
     return Program(run, arguments, 2 * numbers, 2 * of_slice * numbers)
 
 
-def follow_program(mesh, options, queries: int) -> Program:
-    """Two hops from known topics, over a memory that every chip holds whole."""
-    whole = functools.partial(array, mesh, WHOLE)
-    memory = MemoryArrays(
-        topic=whole(jnp.int32, options.entries),
-        target=whole(jnp.int32, options.entries),
-        relations=whole(jnp.float16, options.entries, options.relation_dim),
-        offsets=whole(jnp.int32, options.entities + 1),
-    )
-    follower = Follower(
-        relation_dim=options.relation_dim, entity_dim=options.entity_dim, max_hops=2
-    )
-    spec = QueryLayout.of(queries, mesh).spec
-    relation = array(mesh, spec, jnp.float32, queries, options.relation_dim)
-    topics = array(mesh, spec, jnp.int32, queries)
+def step_program(
+    mesh, options, objective, encoder, batch, positions: int | None, products: int, memory=None
+) -> Program:
+    """A step of training: forward, backward, clipping and AdamW.
 
-    def follow(relation, topics, memory, table):
-        params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
-        return follower.apply(
-            params, relation, topics, hops=2, memory=memory, entity_table=table, k=options.k
-        )
-
-    table = whole(jnp.float32, options.entities, options.entity_dim)
-    # The entries of an average topic, of which the first hop has one and the second k.
-    rows = queries / mesh.size * (1 + options.k) * options.entries / options.entities
-    work = 2 * rows * options.relation_dim  # bytes of float16, and FLOPs
-    return Program(follow, (relation, topics, memory, table), work, work)
-
-
-def step_program(mesh, options, objective, loss, params, batch, flops, memory=None) -> Program:
-    """A step of training: forward, backward, clipping and AdamW."""
-    task = make_task(objective, loss)
-    optimizer = make_optimizer(1000)
+    The last layer is computed at `positions` of a row, see `encoder_flops`; each row has so many
+    `products` with all entities.
+    """
+    layout = Layout(mesh, options.entities)
+    task, optimizer = make_task(objective, encoder, layout), make_optimizer(1000)
+    params = functools.partial(make_params, objective, encoder, options.entities)
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        spec = state.sharding_spec(path, x.shape, Layout(mesh, options.entities), task.trainable)
+        spec = state.sharding_spec(path, x.shape, layout, task.trainable)
         if spec != ROWS:
             return array(mesh, spec, x.dtype, *x.shape)
         rows, *others = x.shape  # of the entity table, which is padded
         return array(mesh, spec, x.dtype, rows + -rows % row_devices(mesh), *others)
 
-    batch = shaped(mesh, batch_spec(mesh), batch)
+    batch = jax.tree.map(lambda x: array(mesh, batch_spec(mesh), x.dtype, *x.shape), batch)
     arguments = jax.tree.map_with_path(placed, start), batch, memory
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
+    rows = options.rows * mesh.size
+    flops = encoder_flops(encoder, (rows, options.length), positions)
+    flops += 2 * products * rows * options.entities * encoder.entity_dim
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
 
 def encoder_of(options, *dims: str):
     """The encoder, some of whose dimensions are options."""
     fields = {'max_length': options.length, 'dtype': 'bfloat16', **chosen(options, *dims)}
-    return make_encoder(options.model, VOCABULARY, **fields)
+    return make_encoder(options.model, **fields)
 
 
 def relations_program(mesh, options) -> Program:
-    """A step of relation pretraining: L_rel and L_el over all entities."""
-    rows, encoder = options.rows * mesh.size, encoder_of(options, 'entity_dim')
-    objective, layout = Relations(), Layout(mesh, options.entities)
-    loss = functools.partial(objective.loss, encoder, layout)
-    batch = random_batch(rows, options.length, np.random.default_rng(0))
-    # Each of two mentions of a row with all entities.
-    flops = (
-        encoder_flops(encoder, (rows, options.length), 4)
-        + 2 * 2 * rows * options.entities * encoder.entity_dim
+    """A step of relation pretraining: L_rel, and L_el of two mentions a row over all entities."""
+    encoder = encoder_of(options, 'entity_dim')
+    batch = relation_batch(options.rows * mesh.size, options.length, options.entities)
+    return step_program(mesh, options, Relations(), encoder, batch, positions=4, products=2)
+
+
+def language_model_program(mesh, options) -> Program:
+    """A step of the language model on clozes, as in gin/experiments/paper/lm_cloze.gin."""
+    rows, encoder = options.rows * mesh.size, encoder_of(options, 'entity_dim', 'relation_dim')
+    objective = Cloze(
+        rows=rows,
+        k=options.k,
+        topics=16,
+        mixing='embeddings',
+        score_gold=False,
+        entity_layer=4,
+        memory_dir='memory',  # any path: it says that there is a memory
+        mode=MODE,
     )
-    params = lambda: init_params(encoder, options.entities, 0)
-    return step_program(mesh, options, objective, loss, params, batch, flops)
-
-
-# As in gin/experiments/paper/lm_cloze.gin.
-PAPER: dict[str, Any] = dict(topics=16, mixing='embeddings', score_gold=False, entity_layer=4)
-
-
-def language_model_program(mesh, options, mode: str | None) -> Program:
-    """A step of the language model on clozes, without a memory if `mode` is None."""
-    rows = options.rows * mesh.size
-    encoder = encoder_of(options, 'entity_dim', 'relation_dim')
-    ours = {'topics': 2, 'entity_layer': encoder.num_layers // 2}
-    forms = PAPER if options.paper else ours
-    given = {} if mode is None else {'memory_dir': 'memory', 'mode': mode}
-    objective = Cloze(rows=rows, k=options.k, **forms, **given)
-    settings = {**vars(options), 'rows': rows, 'topics': objective.topics}
-    batch = lm_step.random_batch(type(options)(**settings), np.random.default_rng(0))
-    layout = Layout(mesh, options.entities)
-    loss = functools.partial(objective.loss, encoder, layout)
-    memory = sharded_memory(mesh, options, mode, passages=True) if mode else None
-    params = lambda: objective.init(encoder, init_params(encoder, options.entities, 0))
+    topics = objective.topics
+    batch = cloze_batch(rows, options.length, topics, options.entities, options.entries)
     # With all entities: the hidden mention and the topics in the entity memory, and the topics
     # again, each in two products (scores and their mean); the answer in one.
-    flops = encoder_flops(encoder, (rows, options.length), None)
-    products = 2 * (1 + objective.topics) + 2 * objective.topics + 1
-    flops += 2 * products * rows * options.entities * encoder.entity_dim
-    return step_program(mesh, options, objective, loss, params, batch, flops, memory)
+    products = 2 * (1 + topics) + 2 * topics + 1
+    memory = sharded_memory(mesh, options, passages=True)
+    return step_program(mesh, options, objective, encoder, batch, None, products, memory)
 
 
-def build_program(mesh, options) -> Program:
-    """The encoder over a batch of a memory's entries, as `build_memory` encodes them."""
-    rows, encoder = options.rows * mesh.size, encoder_of(options)
-    params = jax.eval_shape(lambda: init_params(encoder, 8, 0))['encoder']
-    by_row = functools.partial(array, mesh, batch_spec(mesh), jnp.int32, rows)
-    tokens, position = by_row(options.length), by_row()
-    encode = lambda params, *marked: encoder.apply({'params': params}, *marked)
-    flops = encoder_flops(encoder, (rows, options.length), 3) / mesh.size
-    return Program(encode, (shaped(mesh, WHOLE, params), tokens, position, position), 0, flops)
-
-
-def programs(names, mesh, options):
-    """(what it is, function that makes the program) of each that was asked for."""
-    of = functools.partial
-    for name in names:
-        if name == 'search':
-            for queries, mode in itertools.product(options.queries, options.modes):
-                what = {'program': name, 'queries': queries, 'mode': mode}
-                yield what, of(search_program, mesh, options, queries, mode)
-        elif name == 'follow':
-            for queries in options.queries:
-                what = {'program': name, 'queries': queries}
-                yield what, of(follow_program, mesh, options, queries)
-        elif name == 'lm':
-            for mode in options.modes if options.paper else (None, *options.modes):
-                what = {'program': name, 'memory': mode}
-                yield what, of(language_model_program, mesh, options, mode)
-        else:
-            make = {'relations': relations_program, 'build': build_program}[name]
-            yield {'program': name}, of(make, mesh, options)
+def programs(mesh, options) -> Iterator[tuple[dict, Program]]:
+    """What was asked for, and what is printed with it."""
+    if options.program == 'search':
+        for queries in options.queries:
+            yield {'queries': queries}, search_program(mesh, options, queries)
+    else:
+        of = {'relations': relations_program, 'lm': language_model_program}
+        yield {}, of[options.program](mesh, options)
 
 
 # ---- What the compiler says ----
 
 
-def report(program: Program, chip: Chip, devices: int) -> dict:
-    """Compiles a program, and reads off what is told of it."""
+def report(program: Program, chip: str, mesh) -> dict:
+    """Compiles a program for a kind of chip, and reads off what is told of it."""
+    size, bandwidth = MEMORY[chip]
+    peak = peak_flops(mesh.devices.flat[0].device_kind)
     started = time.perf_counter()
     jitted = program.function if hasattr(program.function, 'lower') else jax.jit(program.function)
     compiled = jitted.lower(*program.arguments).compile()
@@ -304,12 +220,12 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
     roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
     if roofline is None or not math.isfinite(roofline) or roofline <= 0:
         roofline = None
-    limit = max(program.bytes / chip.bandwidth, program.flops / chip.flops)
+    limit = max(program.bytes / bandwidth, program.flops / peak)
     return {
         'argument_bytes': memory.argument_size_in_bytes,
         'temporary_bytes': memory.temp_size_in_bytes,
-        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < chip.memory,
-        'received_bytes': received_bytes(compiled, devices),
+        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
+        'received_bytes': received_bytes(text, row_devices(mesh)),
         'bytes_of_other_slices': bytes_of_other_slices(text),
         'largest_collective': largest_exchanged(text),
         'loops': len(re.findall(r' while\(', text)),
@@ -321,42 +237,32 @@ def report(program: Program, chip: Chip, devices: int) -> dict:
     }
 
 
-PROGRAMS = ('search', 'follow', 'relations', 'lm', 'build')
-
-
 def main() -> None:
-    """Prints a line for each topology and program."""
+    """Prints a line for each program."""
     parser = make_parser(
         __doc__,
-        queries=([1, 64, 1024], 'of a search, or of two hops'),
+        queries=([1, 64, 1024], 'of a search'),
         entries=(1_600_000, 'of the memory'),
         entities=(1_000_000, 'rows of the entity table'),
         relation_dim=(256, 'numbers of a relation'),
         entity_dim=(256, 'numbers of an entity'),
         k=(32, 'entries found for a query'),
-        paper=(False, "the language model has the paper's topics, mixing and entity layer"),
         model=(Size('base'), 'in gin/models'),
         rows=(32, 'of a chip, in a step'),
         length=(64, 'tokens of a row'),
     )
-    known = {'topologies': TOPOLOGIES, 'programs': PROGRAMS, 'modes': ('exact', 'approx')}
-    default = {'topologies': ['v5e-8'], 'programs': list(PROGRAMS), 'modes': ['approx']}
-    for name, of in known.items():
-        about = {'default': default[name], 'help': f'of {", ".join(of)}'}
-        parser.add_argument(f'--{name}', type=list_of(str), **about)
+    parser.add_argument('program', choices=('search', 'relations', 'lm'))
+    parser.add_argument('--topology', choices=TOPOLOGIES, default='v5e-8')
     options = parser.parse_args()
-    for name, of in known.items():
-        if unknown := set(getattr(options, name)) - set(of):
-            parser.error(f'{", ".join(sorted(unknown))}: known are {", ".join(of)}')
     if not importlib.util.find_spec('libtpu'):
         told = "the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'"
         print(f'skipped: {told}', file=sys.stderr)
         return
-    for topology in options.topologies:
-        mesh, chip = topology_mesh(topology), CHIPS[topology.split('-')[0]]
-        for what, make in programs(options.programs, mesh, options):
-            told = report(make(), chip, row_devices(mesh))
-            show({'topology': topology, **what, **told}, options.json)
+    topology = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[options.topology])
+    mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
+    for what, program in programs(mesh, options):
+        line = chosen(options, 'topology', 'program') | what
+        show(line | report(program, options.topology.split('-')[0], mesh), options.json)
 
 
 if __name__ == '__main__':

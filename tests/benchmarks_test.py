@@ -14,47 +14,42 @@ import films
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
-# What it is run with, and a field of its last line; of `others` only those run that are installed.
+# What it is run with, and a field of its last line, by the name of a script or of a subject of one;
+# of `others` only those run that are installed.
 TINY = {
-    'accelerator': (
-        '--rows 2000 --dim 16 --queries 3 --k 4 --matrix 64 --model tiny --lm_size tiny '
-        '--entities 60 --step_rows 8,8 --lengths 16,16 --calls 1',
-        'seconds',
-    ),
-    'ann': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'calibration': ('{folder}/sets', 'bias'),
     'calibration_sets': ('{folder} --data {data} --sets articles --questions 12', 'questions'),
     'comparisons': ('--questions {folder}/made.jsonl --kb {folder}/kb', 'among_five'),
     'evidence': ('--questions {folder}/asked.jsonl --kb {folder}/kb', 'weights'),
-    'follow': ('--rows 2000 --dim 16 --k 4 --batch 1,20', 'whole_over_follow'),
-    'index_text': ('--passages 12', 'documents_per_cpu_second'),
     'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
-    'lm_step': (
-        '--entries 300 --entities 50 --rows 8 --length 16 --k 4 --calls 1 --modes exact,approx',
+    'others': ('--percent 1 --data {data}', 'over_baseline'),
+    'recognition': ('--documents 3 --data {data}/redocred', 'precision'),
+    'retrieval': ('--percent 1 --data {data} --out {folder}', 'recall@5'),
+    'search memory': ('--rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64', 'over_exact'),
+    'search follow': ('--rows 2000 --dim 16 --queries 1,20 --k 4', 'whole_over_follow'),
+    'search index': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
+    'steps relations': ('--model tiny --rows 16 --length 16 --threads 1', 'ratio'),
+    'steps lm': (
+        '--model tiny --entries 300 --entities 50 --rows 8 --length 16',
         'on_over_off',
     ),
-    'memory_search': ('--rows 2000 --dim 16 --queries 1,3 --k 4', 'over_exact'),
-    'others': ('--percent 1 --data {data}', 'over_baseline'),
-    'recognition': ('--documents 3 --data {data}/redocred', 'words_per_cpu_second'),
-    'retrieval': ('--percent 1 --data {data} --out {folder}', 'recall@5'),
-    'saves': (
-        '--model tiny --entities 300 --rows 16 --length 16 --steps 1 --saves 1',
-        'core_seconds',
-    ),
-    'tpu_compile': (
-        '--model tiny --programs search,build --entries 9000 --entities 300 --relation_dim 64 '
-        '--entity_dim 64 --queries 8 --rows 2 --length 16 --k 4',
+    'steps saves': ('--model tiny --entities 300 --rows 16 --length 16', 'lost_seconds'),
+    'tpu_compile search': (
+        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --k 4',
         'compile_seconds',
     ),
-    'train_step': ('--model tiny --rows 16 --length 16 --calls 1', 'ratio'),
+    'tpu_compile lm': (
+        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --k 4 --model minilm '
+        '--rows 2 --length 64',
+        'compile_seconds',
+    ),
 }
 NEEDS = {
-    'ann': ['scann'],
-    'tpu_compile': ['libtpu'],
-    **dict.fromkeys(['train_step', 'accelerator'], ['torch', 'transformers']),
+    'search index': ['scann'],
+    'steps relations': ['torch', 'transformers'],
+    **dict.fromkeys(['tpu_compile search', 'tpu_compile lm'], ['libtpu']),
     **dict.fromkeys(
-        'calibration calibration_sets comparisons evidence index_text others recognition '
-        'retrieval'.split(),
+        'calibration calibration_sets comparisons evidence others recognition retrieval'.split(),
         ['spacy'],
     ),
 }
@@ -62,12 +57,13 @@ NEEDS = {
 
 def test_every_benchmark_is_tried():
     helpers = {'hlo', 'timing'}
-    assert {path.stem for path in BENCHMARKS.glob('*.py')} - helpers == TINY.keys()
+    tried = {name.split()[0] for name in TINY}
+    assert {path.stem for path in BENCHMARKS.glob('*.py')} - helpers == tried
 
 
 # In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
 # tests/training/step_on_tpu_test.py, too.
-QUICK = {'evidence', 'follow'}
+QUICK = {'evidence', 'search follow'}
 
 
 @pytest.mark.parametrize(
@@ -84,8 +80,9 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     if prepare:
         prepare(tmp_path, data, binaries)
     words = options.format(folder=tmp_path, data=data).split()
-    command = [BENCHMARKS / f'{name}.py', *words, '--json']
-    if name == 'train_step':  # one as its user starts it, with nothing imported yet
+    script, *subject = name.split()
+    command = [BENCHMARKS / f'{script}.py', *subject, *words, '--json']
+    if name == 'steps relations':  # one as its user starts it, with nothing imported yet
         cpu = ENVIRONMENT | {'JAX_PLATFORMS': 'cpu'}
         ran = subprocess.run([sys.executable, *command], env=cpu, capture_output=True, text=True)
     else:
@@ -96,8 +93,8 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
 
 
 def test_a_size_that_is_not_in_gin_models_is_told_with_those_that_are(binaries):
-    ran = binaries.script(BENCHMARKS / 'accelerator.py', '--lm_size', 'modern_bert_base')
-    message = "argument --lm_size: 'modern_bert_base' is none of base, minilm, mpnet_base, "
+    ran = binaries.script(BENCHMARKS / 'steps.py', 'lm', '--model', 'modern_bert_base')
+    message = "argument --model: 'modern_bert_base' is none of base, minilm, mpnet_base, "
     assert ran.returncode == 2 and message in ran.stderr
 
 

@@ -20,7 +20,7 @@ from opql_jax.memory.sharding import BUCKET, ShardedMemory
 
 MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time
 
-# These constants were chosen with benchmarks/memory_search.py. Scores of a chunk, which the cache
+# These constants were chosen with benchmarks/search.py. Scores of a chunk, which the cache
 # should hold, and rows of one. A chunk is a copy of its relations, which few scores are not worth:
 # up to _WHOLE of them come from all rows at once, if these need no conversion.
 _SCORES, _ROWS, _WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21

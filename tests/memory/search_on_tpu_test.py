@@ -19,7 +19,7 @@ PROGRAM = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'tpu_compile.py'
     reason="needs the TPU compiler: pip install -e '.[tpu-aot]'",
 )
 def test_a_search_reads_its_keys_once_and_moves_none_of_them():
-    command = [sys.executable, PROGRAM, '--programs', 'search', '--queries', '1', '--json']
+    command = [sys.executable, PROGRAM, 'search', '--queries', '1', '--json']
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -30,9 +30,7 @@ pytestmark = [
 
 
 def compile_step(topology):
-    options = (
-        f'--topologies {topology} --programs relations --model tiny --entities {ENTITIES} --json'
-    )
+    options = f'relations --topology {topology} --model tiny --entities {ENTITIES} --json'
     command = [sys.executable, PROGRAM, *options.split()]
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
