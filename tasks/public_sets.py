@@ -6,8 +6,8 @@
     public_sets.write_jsonl(examples, 'metaqa.2-hop.train.jsonl')
 
 Examples are what the readers of `opql_jax.datasets` make of the files: questions as
-`corpus.questions` describes them (`opql_jax.train` trains on files of these, and `opql_jax.eval` scores them), and
-passages as a JSON Lines corpus has them (`opql_jax.datasets.jsonl`). `write_jsonl` writes either.
+`corpus.questions` describes them, for `opql_jax.train` and `opql_jax.eval`, and passages as a JSON
+Lines corpus has them (`opql_jax.datasets.jsonl`). `write_jsonl` writes either.
 
     data set              configurations                              splits
                           files
