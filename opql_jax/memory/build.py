@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import distributed, files, locks
-from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row, packed
+from opql_jax.core.arrays import MAX_MAGNITUDE, SCALE_BYTES, bad_row, scales
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import MANIFEST, Manifest, is_folder_of, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
@@ -407,19 +407,18 @@ def _encode(encode, rows, begins, plan):
 
 
 def _checked_halves(encode: Halves, plan):
-    """`Halves.of`, checked and packed."""
+    """`Halves.of`, checked."""
 
     def of(mentions):
-        halves = np.asarray(encode.of(mentions), np.float32)
-        if halves.shape != (len(mentions), 2, plan.relation_dim):
+        halves = encode.of(mentions)
+        if halves.shape != (len(mentions), 2, plan.relation_dim + SCALE_BYTES):
             raise InputError(
                 f'encode gave shape {halves.shape} for {len(mentions)} mentions of relation_dim '
                 f'{plan.relation_dim}'
             )
         name_of = lambda bad: f'half relation of mention {mentions[bad]}'
-        return packed(
-            _stored(halves.reshape(len(mentions), -1), 'float32', name_of).reshape(halves.shape)
-        )
+        _stored(scales(halves), 'float32', name_of)
+        return halves
 
     return of
 

@@ -26,8 +26,8 @@ class Halves(NamedTuple):
     Attributes:
         mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of
             a text the first has the lower number.
-        of: numbers of mentions [m] int64, rising -> [m, 2, d_r], what each adds as the first of a
-            pair, and as the second; packed where a memory has them.
+        of: numbers of mentions [m] int64, rising -> [m, 2, d_r + 4] int8, packed: what each adds as
+            the first of a pair, and as the second.
     """
 
     mentions: np.ndarray

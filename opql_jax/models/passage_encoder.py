@@ -1,14 +1,17 @@
 """Encodes passages once: what mentions say of each other, and vectors of sentences.
 
 `encode_batch` is a pure function of record batches, which a loop or a cluster may map. Results are
-kept on disk by passage, so that none is encoded twice after a kill or a change of others.
+kept on disk by passage until the knowledge base answers, so that a killed run encodes none twice.
+Passages that another version of the text has, too, are taken over from it (`StoredPassages`).
 """
+
+from __future__ import annotations
 
 import functools
 import hashlib
 import itertools
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +23,7 @@ from opql_jax.core.batch_cache import MapBatches, map_rows_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.progress import logged
+from opql_jax.core.ranges import ranges
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.mention_kinds import KINDS, kinds_of_entities
@@ -77,9 +81,32 @@ def _place(row: dict, encoder: TextEncoder) -> tuple[markup.PlacedMentions, list
     return markup.place_mentions(passage, encoder.special), list(itertools.pairwise(borders))
 
 
+def digest(encoder: TextEncoder) -> str:
+    """Hex SHA-256 of all that results depend on besides the text."""
+    depends = f'{_VERSION}\n{params_hash(encoder.params)}\n{encoder.tokenizer.to_str()}'
+    kinds_bytes = encoder.kinds.to_bytes() if encoder.kinds else b''
+    return hashlib.sha256(depends.encode() + kinds_bytes).hexdigest()
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _halves(encoder, params, mentions):
     return encoder.apply({'params': params}, mentions, method=encoder.halves)
+
+
+class StoredPassages(NamedTuple):
+    """What a version of a knowledge base holds of its passages, by an encoder of the same `digest`.
+
+    Attributes:
+        text: its passages, which are not encoded again.
+        halves: [m, 2, d_r + 4] int8, as of `PassageEncoder.halves`, of the mentions of its pairs,
+            in their order.
+        kinds, vectors: as of `mention_kinds` and `vectors`; vectors to 8 bits a number.
+    """
+
+    text: PassageEncoder
+    halves: np.ndarray
+    kinds: np.ndarray
+    vectors: np.ndarray
 
 
 class PassageEncoder:
@@ -88,59 +115,67 @@ class PassageEncoder:
     Holds a vector of each mention and each sentence: [hidden_size], in 8 bits a number.
 
     Attributes:
-        first_vector: [passages + 1], where the rows of each passage begin in `vectors`.
+        pairs: [rows, 2], numbers over all passages of the mentions of each pair.
+        first_mention, first_vector: [passages + 1], where the mentions of each passage begin, and
+            its rows in `vectors`.
     """
 
     def __init__(
         self,
         encoder: TextEncoder,
         prepared: Prepared,
+        rows: np.ndarray,
         parts: pathlib.Path,
         map_batches: MapBatches = map,
+        stored: StoredPassages | None = None,
     ):
-        """Takes text prepared with the encoder's tokenizer; InputError for another one.
+        """Takes text prepared with the encoder's tokenizer.
 
         Args:
             encoder: a released one, opened from its folder if `map_batches` sends it to other
                 processes.
             prepared: the text.
-            parts: a folder, made if need be, that keeps what was encoded of each passage.
+            rows: of `Prepared.pairs`, whose mentions need halves.
+            parts: a folder, made if need be, that keeps what was encoded of each passage, and none
+                of an encoder of another `digest`.
             map_batches: what runs `encode_batch`; this process if not given.
+            stored: where passages are taken over from; None encodes all.
         """
-        if encoder.tokenizer.get_vocab() != prepared.tokenizer.get_vocab():
-            raise InputError(
-                f'{prepared.directory} was prepared with another tokenizer than that of the '
-                'encoder: prepare it again'
-            )
         self._encoder = encoder
         self._prepared = prepared
         self._parts = parts
         self._map_batches = map_batches
+        self._stored = stored
         passages = prepared.passages
         count = lambda column: np.array([len(row) for row in passages[column]], np.int64)
-        self._first_mention, self.first_vector = (
+        self.first_mention, self.first_vector = (
             np.append(0, np.cumsum(counts))
             for counts in (count('mentions'), 1 + count('sentence_starts'))
         )
-
-    def pairs(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers, over all passages, of the mentions of rows [n] of `Prepared.pairs`: [n, 2]."""
-        passage, topic, target = (
-            self._prepared.pairs[name][rows]
-            for name in ('passage', 'topic_mention', 'target_mention')
+        self._passage_of_pair, topic, target = (
+            prepared.pairs[name][rows] for name in ('passage', 'topic_mention', 'target_mention')
         )
-        first = self._first_mention[passage].astype(np.int32)
-        return np.stack([first + topic, first + target], axis=1)
+        first = self.first_mention[self._passage_of_pair].astype(np.int32)
+        self.pairs = np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
-        """What mentions [n] add to relations, [n, 2, d_r] float32: `RelationEncoder.halves`."""
-        found = [np.empty((0, 2, self._encoder.dim), np.float32)]
-        for start in range(0, len(mentions), MENTIONS_PER_BATCH):
+        """What mentions [n] of pairs add to relations: [n, 2, d_r + 4] int8, packed.
+
+        See `RelationEncoder.halves`. Those that are stored are the same bytes.
+        """
+        found = np.empty((len(mentions), 2, self._encoder.dim + SCALE_BYTES), np.int8)
+        stored = self._from_stored[1][mentions]
+        if self._stored:
+            found[stored >= 0] = self._stored.halves[stored[stored >= 0]]
+        new = np.flatnonzero(stored < 0)
+        for start in range(0, len(new), MENTIONS_PER_BATCH):
+            some = new[start : start + MENTIONS_PER_BATCH]
             # Of one shape, so that one program is compiled.
-            batch = np.resize(mentions[start : start + MENTIONS_PER_BATCH], MENTIONS_PER_BATCH)
+            batch = np.resize(mentions[some], MENTIONS_PER_BATCH)
             states = self._encoded[0][batch].astype(np.float32)
-            found.append(np.asarray(_halves(self._encoder.module, self._encoder.params, states)))
-        return np.concatenate(found)[: len(mentions)]
+            halves = _halves(self._encoder.module, self._encoder.params, states)
+            found[some] = packed(np.asarray(halves)[: len(some)])
+        return found
 
     def vectors(self) -> np.ndarray:
         """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
@@ -150,6 +185,10 @@ class PassageEncoder:
         """
         return self._encoded[2]
 
+    def mention_kinds(self) -> np.ndarray:
+        """[mentions, 4] float16, log-probabilities of KINDS; zeros if the encoder has no kinds."""
+        return self._encoded[1]
+
     def kinds(self) -> list[str]:
         """The kind of each entity, by the recogniser and, if the encoder has kinds, mentions."""
         vocab = self._prepared.vocab
@@ -157,48 +196,87 @@ class PassageEncoder:
             return vocab.kinds
         entities = self._prepared.passages['mentions'].combine_chunks().flatten().field('entity')
         mentioned = entities.to_numpy().astype(np.int64)
-        return kinds_of_entities(self._encoded[1], mentioned, vocab.kinds, vocab.names)
+        return kinds_of_entities(self.mention_kinds(), mentioned, vocab.kinds, vocab.names)
 
-    @functools.cached_property
-    def _encoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What is `ENCODED` of all passages, float16."""
-        encoder, size = self._encoder, self._encoder.module.hidden_size
-        depends = f'{_VERSION}\n{params_hash(encoder.params)}\n{encoder.tokenizer.to_str()}'
-        kinds_bytes = encoder.kinds.to_bytes() if encoder.kinds else b''
-        digest = hashlib.sha256(depends.encode() + kinds_bytes).hexdigest()
-        folder = files.below(self._parts, digest)
-        folder.mkdir(parents=True, exist_ok=True)
-        files.remove_partials(folder, '*.arrow')
+    def _contents(self) -> pa.Table:
+        """What is encoded: passages without entities, which another version may number anew."""
         passages = self._prepared.passages
         lists = passages['mentions'].combine_chunks()
-        # Without their entities, whose numbers another version of the text may change.
         spans = pa.StructArray.from_arrays(
             [lists.flatten().field(name) for name in ('start', 'end')], ['start', 'end']
         )
         mentions = pa.ListArray.from_arrays(lists.offsets, spans)
-        table = (
+        return (
             passages.select(['text', 'sentence_starts'])
             .append_column('mentions', mentions)
             .combine_chunks()
         )
-        batches = table.to_batches(BATCH_PASSAGES)
-        whole = (
-            np.empty((self._first_mention[-1], size), np.float16),
-            np.empty((self._first_mention[-1], len(KINDS)), np.float16),
-            np.empty((self.first_vector[-1], size), np.float16),
-        )
-        filled = [0] * len(whole)
+
+    @functools.cached_property
+    def _from_stored(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each passage its number in the stored text, of each mention that of its stored halves.
+
+        -1 for those that are to be encoded.
+        """
+        passages = np.full(len(self.first_mention) - 1, -1)
+        halves = np.full(self.first_mention[-1], -1)
+        if stored := self._stored:
+            before = stored.text
+            contents = lambda text: map(str, text._contents().to_pylist())
+            numbers = {each: number for number, each in enumerate(contents(before))}
+            passages = np.array([numbers.get(each, -1) for each in contents(self)])
+            of_pairs, halves_before = np.unique(before.pairs), np.full(before.first_mention[-1], -1)
+            halves_before[of_pairs] = np.arange(len(of_pairs))
+            kept = np.flatnonzero(passages >= 0)
+            halves[_places(self.first_mention, kept)] = halves_before[
+                _places(before.first_mention, passages[kept])
+            ]
+            # A mention may be of a pair for the first time, as names mean something else by now.
+            lacking = (halves[self.pairs] < 0).any(axis=1)
+            passages[self._passage_of_pair[lacking]] = -1
+        return passages, halves
+
+    @functools.cached_property
+    def _encoded(self) -> tuple[np.ndarray, ...]:
+        """What is `ENCODED` of all passages, float16; no vectors of mentions of stored ones.
+
+        InputError: the text was prepared with another tokenizer.
+        """
+        encoder, size = self._encoder, self._encoder.module.hidden_size
+        if encoder.tokenizer.get_vocab() != self._prepared.tokenizer.get_vocab():
+            raise InputError(
+                f'{self._prepared.directory} was prepared with another tokenizer than that of the '
+                'encoder: prepare it again'
+            )
+        self._parts.mkdir(parents=True, exist_ok=True)
+        files.remove_partials(self._parts, '*.arrow')
+        first = self.first_mention, self.first_mention, self.first_vector
+        widths = size, len(KINDS), size
+        whole = tuple(np.zeros((f[-1], width), np.float16) for f, width in zip(first, widths))
+        numbers = self._from_stored[0]
+        new, kept = np.flatnonzero(numbers < 0), np.flatnonzero(numbers >= 0)
+        if stored := self._stored:
+            before = stored.text.first_mention, stored.text.first_vector
+            for rows, f, known, f_before in zip(whole[1:], first[1:], stored[2:], before):
+                rows[_places(f, kept)] = known[_places(f_before, numbers[kept])]
+        places, filled = [_places(f, new) for f in first], [0] * len(whole)
+        batches = self._contents().take(new).combine_chunks().to_batches(BATCH_PASSAGES)
         stage = functools.partial(encode_batch, encoder=encoder)
-        found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, folder, batches)
-        for encoded in logged(found_by_batch, len(table), 'passages encoded'):
+        found_by_batch = map_rows_cached(self._map_batches, stage, ENCODED, self._parts, batches)
+        for encoded in logged(found_by_batch, len(new), 'passages encoded'):
             contents = [b''.join(column.to_pylist()) for column in encoded.columns]
             mentions, vectors = (
                 unpacked(np.frombuffer(content, np.int8).reshape(-1, size + SCALE_BYTES))
                 for content in contents[::2]
             )
             kinds = np.frombuffer(contents[1], '<f2').reshape(-1, len(KINDS))
-            for side, (rows, found) in enumerate(zip(whole, (mentions, kinds, vectors))):
-                rows[filled[side] : filled[side] + len(found)] = found
-                filled[side] += len(found)
-        assert filled == [len(rows) for rows in whole]
+            for side, found in enumerate((mentions, kinds, vectors)):
+                start, filled[side] = filled[side], filled[side] + len(found)
+                whole[side][places[side][start : filled[side]]] = found
+        assert filled == [*map(len, places)]
         return whole
+
+
+def _places(first: np.ndarray, passages: np.ndarray) -> np.ndarray:
+    """The rows of passages, one after the other; those of passage p begin at `first[p]`."""
+    return ranges(first[passages], np.diff(first)[passages])[1]

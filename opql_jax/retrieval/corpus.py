@@ -16,6 +16,7 @@ class Corpus:
         mentions: [mentions, 4] passage, start and end (code points of its text) and entity, in any
             order; mentions may overlap.
         names, kinds: of the entities, which are known by their places here.
+        mention_kinds: [n, 4] float16, what tells the kinds (`PassageEncoder.mention_kinds`).
         sentence_starts: for each passage where its sentences start, rising
             (`corpus.sentences.sentence_starts`).
         passage_vectors, sentence_vectors: [passages, d] and, passage by passage, [sentences, d], of
@@ -29,6 +30,7 @@ class Corpus:
     mentions: np.ndarray
     names: Sequence[str]
     kinds: Sequence[str]
+    mention_kinds: np.ndarray
     sentence_starts: Sequence[Sequence[int]]
     passage_vectors: np.ndarray
     sentence_vectors: np.ndarray

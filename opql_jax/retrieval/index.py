@@ -10,7 +10,8 @@
   whose vectors have unit length;
 - `mentions.npy` [mentions, 2] int32: a sentence and an entity that it names, by itself or inside of
   another name, rising, each pair once; the first sentence also has the names inside of the title;
-- `entities.parquet`: the kind of each entity;
+- `entities.parquet`: the kind of each entity; `mention_kinds.npy` [n, 4] float16: what tells it,
+  for the next version of the text;
 - `words.parquet`, `word_starts.npy`, `word_passages.npy`, `word_scores.npy`: for each word the
   passages that have it, with their BM25 scores (float32), as the columns of a sparse matrix;
 - `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the
@@ -107,6 +108,7 @@ _ARRAYS = {
     'passage_vectors': ArraySchema('int8', ('passages', 'dim')),
     'sentence_vectors': ArraySchema('int8', ('sentences', 'dim')),
     'mentions': ArraySchema('int32', (None, 2), ids=('sentences', 'entities')),
+    'mention_kinds': ArraySchema('float16', (None, 4)),
     'word_starts': ArraySchema('int64', ('words + 1',), offsets=True),
     'word_passages': ArraySchema('int32', ('word_starts',), ids=('passages',)),
     'word_scores': ArraySchema('float32', ('word_starts',), largest=MAX_MAGNITUDE),
@@ -145,6 +147,7 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'passage_vectors': _directions(corpus.passage_vectors),
         'sentence_vectors': _directions(corpus.sentence_vectors),
         'mentions': _mentions_of_sentences(_with_inner_names(corpus), counts, starts),
+        'mention_kinds': corpus.mention_kinds,
         'word_starts': matrix.indptr.astype(np.int64),
         'word_passages': matrix.indices.astype(np.int32),
         'word_scores': matrix.data,
@@ -421,7 +424,8 @@ class IndexFolder:
             least=-1,
             advice=FORMAT.advice,
         )
-        arrays = {name: self.array(name) for name in _ARRAYS}
+        # What tells kinds is for the next version of the text alone.
+        arrays = {name: self.array(name) for name in _ARRAYS if name != 'mention_kinds'}
         self._check_starts(arrays['sentence_starts'], arrays['sentence_counts'], passages)
         return RetrievalIndex(passages, words, self.manifest.entities, arrays)
 

@@ -1,5 +1,7 @@
 """Documents are added to a knowledge base of plain text and forgotten, all or nothing."""
 
+import collections
+import contextlib
 import json
 import pathlib
 import shutil
@@ -7,16 +9,21 @@ import signal
 
 import numpy as np
 import pytest
+from damage import flip
 
 import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
 from opql_jax.kb.text import change_text
 from opql_jax.kb.text.change_text import add_text, change, remove_text
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.verify import verify
+from opql_jax.memory.format import Memory
+from opql_jax.memory.update import delete
+from opql_jax.models import passage_encoder
 
 from trios import SCHEUTZ, TRIOS, write
 
@@ -41,6 +48,39 @@ def facts(kb):
     memory = kb.memory
     said = [(fact['topic'], fact['target'], fact['sentence']) for fact in kb.evidence(memory.ids)]
     return said, memory.relations().astype(np.float32)
+
+
+def numbers(kb):
+    """What a knowledge base holds of each passage, by its text and mentions, as bytes by name; that
+    is all numbers that the encoder made, each once.
+    """
+    stated = KBFolder(kb).read()
+    arrays = {path.stem: np.load(path) for path in (kb / stated['retrieval']).glob('*.npy')}
+    with contextlib.closing(Memory.open(kb / stated['memory'])) as memory:
+        halves, entries = memory.halves(), memory.mentions(np.arange(len(memory)))
+        stored = halves.of(np.arange(memory.manifest.segments[0].num_mentions))
+    of_mentions = {}
+    for side, column in zip(('topic', 'target'), halves.mentions.T):
+        spans = (entries[f'{side}_{name}'].tolist() for name in ('start', 'end'))
+        of_mentions |= dict(zip(zip(entries['passage'].tolist(), *spans), column.tolist()))
+    assert len(of_mentions) == len(stored)
+    found, sentence, mention = {}, 0, 0
+    for row, passage in enumerate(Prepared(kb / stated['text']).passages.to_pylist()):
+        spans = tuple((each['start'], each['end']) for each in passage['mentions'])
+        made = {
+            span: stored[of_mentions[row, *span]] for span in spans if (row, *span) in of_mentions
+        }
+        made['passage'] = arrays['passage_vectors'][row]
+        for number, start in enumerate(passage['sentence_starts']):
+            made[f'sentence at {start}'] = arrays['sentence_vectors'][sentence + number]
+        for number, span in enumerate(spans):
+            made[f'kind of {span}'] = arrays['mention_kinds'][mention + number]
+        sentence, mention = sentence + len(passage['sentence_starts']), mention + len(spans)
+        found[passage['text'], spans] = {name: array.tobytes() for name, array in made.items()}
+    assert (row + 1, sentence, mention) == tuple(
+        len(arrays[name]) for name in ('passage_vectors', 'sentence_vectors', 'mention_kinds')
+    )
+    return found
 
 
 @pytest.fixture(scope='module')
@@ -221,24 +261,100 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
         add_text(half, [BYRON], processes=1)
 
 
-def test_only_what_is_new_is_recognised_and_encoded(folder, half):
-    rows: dict[str, list[int]] = {}
+def counting():
+    """Counts of rows by stage, and a map over batches that counts them."""
+    counts = collections.Counter()
 
     def map_batches(stage, batches):
         for batch in batches:
-            rows.setdefault(stage.func.__name__, []).append(len(batch))
+            counts[stage.func.__name__] += len(batch)
             yield stage(batch)
 
+    return counts, map_batches
+
+
+def test_only_what_is_new_is_recognised_and_encoded(folder, half):
+    rows, map_batches = counting()
     add_text(half, [folder / 'b'], map_batches=map_batches)
-    assert rows['recognise_batch'] == [3]
+    assert rows['recognise_batch'] == 3
     # A name of the new text may stand in an old passage, too.
-    assert sum(rows['encode_batch']) < rows['tokenise_batch'][0]
+    assert 0 < rows['encode_batch'] < rows['tokenise_batch']
     assert change_text.compact(half) > 0 and not (half / 'cache').exists()
+    rows.clear()
+    remove_text(half, documents=['b/isar.txt'], map_batches=map_batches)
+    assert rows['recognise_batch'] == 5 and rows['encode_batch'] < rows['tokenise_batch']
+
+
+@pytest.mark.parametrize('other', ['program', 'memory'])
+def test_what_another_encoder_made_or_an_update_changed_is_not_taken_over(
+    folder, half, monkeypatch, other
+):
+    if other == 'program':
+        monkeypatch.setattr(passage_encoder, '_VERSION', 0)
+    else:
+        delete(half / 'memory', entries=[0])
+    rows, map_batches = counting()
+    add_text(half, [folder / 'b'], map_batches=map_batches)
+    assert rows['encode_batch'] == rows['tokenise_batch'] > 0
+
+
+@pytest.mark.parametrize(
+    'name', ['memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy']
+)
+def test_damage_of_the_version_before_is_told_and_not_taken_over(folder, half, name):
+    flip(half / name)
+    with pytest.raises(InputError, match=f'{name}: its sha256'):
+        add_text(half, [folder / 'b'], processes=1)
+    assert KBFolder(half).read()['text'] == 'text'
+
+
+def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_forgotten(
+    folder, half, tmp_path
+):
+    """As bytes; and what is anew is that of a knowledge base that is indexed anew."""
+    spain = {'text': BYRON['text'].replace('Greece to', 'Spain to')}
+    changes = {
+        'documents': lambda changed: changed.add(folder / 'b'),
+        'a mention': lambda changed: changed.add(BYRON | spain, replace=True),
+        'a sentence': lambda changed: changed.remove(sentence='died in Missolonghi'),
+        'an entity': lambda changed: changed.remove(entity='Charles Babbage'),
+    }
+    of = lambda found: {each for made in found.values() for each in made.values()}
+    after, forgotten = numbers(half), set()
+    for name, make in changes.items():
+        before = after
+        with change(half, processes=1) as changed:
+            make(changed)
+        after = numbers(half)
+        kept = before.keys() & after.keys()
+        assert kept and before.keys() != after.keys(), name
+        for key in kept:
+            # A mention may lose its last pair, or have its first.
+            for which in before[key].keys() & after[key].keys():
+                assert before[key][which] == after[key][which], f'{name}: {which} of {key}'
+        forgotten = {each for each in forgotten | of(before) if len(each) > 100} - of(after)
+        files = [path for path in half.rglob('*') if path.is_file() and 'encoder' not in path.parts]
+        written = [path.read_bytes() for path in files]
+        assert name == 'documents' or forgotten
+        assert not any(each in content for each in forgotten for content in written), name
+        assert {path.parent.name for path in half.glob('cache/**/*.arrow')} == {'spans'}
+    stored = KBFolder(half).part(KBFolder(half).read()['text']) / 'documents.parquet'
+    texts = [{'id': d.id, 'title': d.title, 'text': d.text} for d in read_documents(stored)]
+    index_text(texts, tmp_path / 'anew', processes=1)
+    assert {key: made.keys() for key, made in numbers(tmp_path / 'anew').items()} == {
+        key: made.keys() for key, made in after.items()
+    }
+    (said, relations), (said_anew, relations_anew) = (
+        facts(opql_jax.open(kb)) for kb in (half, tmp_path / 'anew')
+    )
+    assert said == said_anew
+    np.testing.assert_allclose(relations, relations_anew, atol=2e-3)
 
 
 KILLED = """
 import os, signal, sys
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.prepared import Prepared
 from opql_jax.kb.text.change_text import add_text
 KBFolder.change = lambda *_, **options: os.kill(os.getpid(), signal.SIGKILL)
 add_text(sys.argv[1], [sys.argv[2]], processes=1)
@@ -254,6 +370,10 @@ def test_a_change_that_was_killed_leaves_the_version_before(folder, half, tmp_pa
     change_text.remove_unneeded(KBFolder(half))
     assert parts(half) == ['memory', 'retrieval', 'text']
     assert verify(half, lambda line: None) == []
+    rows, map_batches = counting()
+    add_text(half, [folder / 'b'], map_batches=map_batches)
+    assert rows['tokenise_batch'] and not rows['encode_batch']
+    assert not (half / 'cache/encoded').exists()
 
 
 def test_the_commands(folder, half, capsys):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opql_jax.core.arrays import packed
+from opql_jax.core.arrays import unpacked
 from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
@@ -11,7 +11,7 @@ from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.relations import sums
 from opql_jax.models import passage_encoder
 from opql_jax.models.mention_kinds import MentionKinds, kinds_of_entities
-from opql_jax.models.passage_encoder import PassageEncoder
+from opql_jax.models.passage_encoder import PassageEncoder, StoredPassages
 from opql_jax.models.text_encoder import TextEncoder
 
 import tiny_text_encoder
@@ -34,14 +34,18 @@ def rows(prepared):
 
 @pytest.fixture(scope='module')
 def encoded(prepared, tmp_path_factory):
-    return PassageEncoder(ENCODER, prepared, tmp_path_factory.mktemp('parts'))
+    return encoder_of(prepared, tmp_path_factory.mktemp('parts'))
+
+
+def encoder_of(prepared, parts, encoder=ENCODER):
+    return PassageEncoder(encoder, prepared, np.arange(len(prepared.pairs['topic'])), parts)
 
 
 def relations_of(encoded, rows):
     """The relations of rows of the pair table, of the halves of their mentions."""
     return sums(
-        encoded.pairs(rows),
-        lambda halves: packed(encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2]),
+        encoded.pairs[rows],
+        lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2],
     )
 
 
@@ -65,7 +69,8 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
 
 def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypatch, tmp_path):
     monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 2)
-    whole, vectors, placed = encoded.halves(encoded.pairs(rows)[:, 0]), encoded.vectors(), []
+    mentions, vectors, placed = encoded.pairs[rows][:, 0], encoded.vectors(), []
+    whole = encoded.halves(mentions)
     place = markup.place_mentions
 
     def place_five(*arguments):
@@ -75,29 +80,52 @@ def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypa
         return place(*arguments)
 
     monkeypatch.setattr(markup, 'place_mentions', place_five)
-    killed = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
+    killed = encoder_of(prepared, tmp_path / 'parts')
     with pytest.raises(KeyboardInterrupt):
         killed.halves(np.arange(3))
     placed.clear()
     placed += [None] * 6  # the guard is off
-    again = PassageEncoder(ENCODER, prepared, tmp_path / 'parts')
+    again = encoder_of(prepared, tmp_path / 'parts')
     # In other batches than before, in any order, and by parts.
-    parts = [
-        again.halves(again.pairs(rows[start : start + 7])[:, 0]) for start in range(0, len(rows), 7)
-    ]
+    parts = [again.halves(mentions[start : start + 7]) for start in range(0, len(rows), 7)]
     assert len(placed) - 6 == len(prepared.passages) - 4
     # In another batch a number may be rounded the other way.
-    np.testing.assert_allclose(np.concatenate(parts), whole, atol=OF_RELATIONS)
+    np.testing.assert_allclose(unpacked(np.concatenate(parts)), unpacked(whole), atol=OF_RELATIONS)
     np.testing.assert_allclose(again.vectors(), vectors, atol=2 * ROUNDING)
-    np.testing.assert_array_equal(encoded.halves(encoded.pairs(rows[::-1])[:, 0]), whole[::-1])
-    assert encoded.halves(np.arange(0)).shape == (0, 2, ENCODER.dim)
+    np.testing.assert_array_equal(encoded.halves(mentions[::-1]), whole[::-1])
+    assert encoded.halves(np.arange(0)).shape == (0, 2, ENCODER.dim + 4)
     # What is damaged is encoded again.
     [damaged, *_] = sorted((tmp_path / 'parts').rglob('*.arrow'))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b'x')
     np.testing.assert_array_equal(
-        PassageEncoder(ENCODER, prepared, tmp_path / 'parts').vectors(), again.vectors()
+        encoder_of(prepared, tmp_path / 'parts').vectors(), again.vectors()
     )
     assert len(prepared.passages) - 4 < len(placed) - 6 <= len(prepared.passages) - 2
+
+
+def test_stored_passages_are_taken_over_unless_a_mention_has_its_first_pair(
+    prepared, encoded, tmp_path
+):
+    first = encoded.pairs[0, 0]
+    before = np.flatnonzero((encoded.pairs != first).all(axis=1))
+    known, counts = np.unique(encoded.pairs[before]), []
+    text = PassageEncoder(ENCODER, prepared, before, tmp_path / 'before')
+    made = encoded.halves(known), encoded.mention_kinds(), encoded.vectors()
+    rows = np.arange(len(encoded.pairs))
+    found = PassageEncoder(
+        ENCODER,
+        prepared,
+        rows,
+        tmp_path / 'parts',
+        lambda stage, batches: (counts.append(len(each)) or stage(each) for each in batches),
+        StoredPassages(text, *made),
+    )
+    np.testing.assert_array_equal(found.halves(known), made[0])
+    np.testing.assert_allclose(
+        *(unpacked(each.halves(np.array([first]))) for each in (found, encoded)), atol=OF_RELATIONS
+    )
+    np.testing.assert_allclose(found.vectors(), encoded.vectors(), atol=2 * ROUNDING)
+    assert counts == [1] and first not in known
 
 
 def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepared, encoded):
@@ -135,7 +163,7 @@ def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
     )
     said = 'text was prepared with another tokenizer than that of the encoder: prepare it again'
     with pytest.raises(InputError, match=said):
-        PassageEncoder(other, prepared, tmp_path)
+        encoder_of(prepared, tmp_path, other).vectors()
 
 
 def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_path):
@@ -156,5 +184,5 @@ def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_p
     entities = np.array([mention['entity'] for row in mentions for mention in row])
     told = encoder.kinds.log_probabilities(np.concatenate(vectors))
     expected = kinds_of_entities(told, entities, vocab.kinds, vocab.names)
-    found = PassageEncoder(encoder, prepared, tmp_path / 'parts').kinds()
+    found = encoder_of(prepared, tmp_path / 'parts', encoder).kinds()
     assert found == expected != vocab.kinds

@@ -5,6 +5,7 @@ import hashlib
 
 import numpy as np
 
+from opql_jax.core.arrays import packed, unpacked
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory.build import BuildOptions, EntryTable, build
 from opql_jax.memory.format import SPANS
@@ -72,14 +73,14 @@ def halves_of(num_rows=40, num_mentions=30, seed=0, dim=4) -> Halves:
     pairs = np.stack([rng.choice(num_mentions, 2, replace=False) for _ in range(num_rows)])
     places = np.arange(1.0, 2 * dim + 1).reshape(2, dim)
     angle = lambda mentions: seed + np.asarray(mentions)[:, None, None] * places
-    return Halves(pairs, lambda mentions: np.sin(angle(mentions)).astype(np.float32))
+    return Halves(pairs, lambda mentions: packed(np.sin(angle(mentions))))
 
 
 def sums_of(halves: Halves, rows) -> np.ndarray:
     """The relations of rows of a table [n, d] float64, one by one."""
     relations = []
     for topic, target in halves.mentions[rows].tolist():
-        ends = halves.of(np.array(sorted([topic, target]))).astype(np.float64)
+        ends = unpacked(halves.of(np.array(sorted([topic, target])))).astype(np.float64)
         relation = (ends[0, 0] + ends[1, 1]) / np.linalg.norm(ends[0, 0] + ends[1, 1])
         relations.append(np.roll(relation, len(relation) // 2) if topic > target else relation)
     return np.array(relations)

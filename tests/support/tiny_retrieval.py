@@ -48,6 +48,7 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         mentions=np.array(mentions, np.int32).reshape(-1, 4),
         names=list(entities),
         kinds=['name'] * len(entities),
+        mention_kinds=np.zeros((len(mentions), 4), np.float16),
         sentence_starts=starts,
         passage_vectors=np.stack([vector_of('. '.join(both)) for both in zip(passages, texts)]),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),

@@ -37,7 +37,7 @@ from opql_jax.datasets.plain_text import (
     link_names,
 )
 from opql_jax.kb.text.forget_sentences import find_entities, find_sentences, without
-from opql_jax.kb.text.index_text import CACHE, ENCODER, Parts, make_parts, tell_left_out
+from opql_jax.kb.text.index_text import CACHE, ENCODED, ENCODER, Parts, make_parts, tell_left_out
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
@@ -257,17 +257,19 @@ def change(
         changed = Change(dict(before), text, pathlib.Path(folder.path), processes, map_batches)
         yield changed
         folder.read()  # InputError if it was moved or removed meanwhile
-        if list(changed.documents.items()) == list(before.items()):
-            return
-        changed.check_some_left()
-        new = _next(folder, parts)
-        documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
-        cache = files.below(folder.path, CACHE)
-        reader = StoredText(documents, str(folder.path), rejected, cache, processes, map_batches)
-        make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
-        folder.change(stated, **dataclasses.asdict(new))
+        if list(changed.documents.items()) != list(before.items()):
+            changed.check_some_left()
+            new = _next(folder, parts)
+            documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
+            cache = files.below(folder.path, CACHE)
+            reader = StoredText(
+                documents, str(folder.path), rejected, cache, processes, map_batches
+            )
+            make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
+            folder.change(stated, **dataclasses.asdict(new))
         try:
             remove_unneeded(folder)
+            batch_cache.remove(folder.path, ENCODED)
         except OSError as error:  # the change is made; the next one removes them
             _log.warning('what no version needs was left: %s', error_message(error))
 
@@ -328,9 +330,8 @@ def remove_text(
 def compact(kb: str | os.PathLike) -> int:
     """Removes what no answer needs; returns how many bytes that freed.
 
-    That is parts that were open when a change ended, and what was recognised in texts and encoded
-    of passages, those of forgotten documents included. The next change recognises and encodes all
-    text anew.
+    That is parts that were open when a change ended, what a killed one has encoded, and what was
+    recognised in texts, those of forgotten documents included: the next change does so anew.
     """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())

@@ -15,7 +15,10 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 
-from opql_jax.core import files, locks
+import numpy as np
+
+from opql_jax.core import batch_cache, files, locks
+from opql_jax.core.arrays import SCALE_BYTES
 from opql_jax.core.batch_cache import MapBatches
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
@@ -31,9 +34,11 @@ from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
 from opql_jax.kb.text.retrieve import index_passages
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
+from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves
 from opql_jax.models import released
-from opql_jax.models.passage_encoder import PassageEncoder
+from opql_jax.models.mention_kinds import KINDS
+from opql_jax.models.passage_encoder import PassageEncoder, StoredPassages, digest
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval import index as retrieval_index
 
@@ -41,9 +46,12 @@ _log = logging.getLogger(__name__)
 
 # The parts of a knowledge base of plain text.
 TEXT, ENCODER, MEMORY, RETRIEVAL = 'text', 'encoder', 'memory', 'retrieval'
-# What was recognised in each text and encoded of each passage, by content; it may be removed, and
-# takes time only.
+# What was recognised in each text, by content; and, until the version answers, what was encoded of
+# each passage. It may be removed, and takes time only.
 CACHE = 'cache'
+ENCODED = f'{CACHE}/encoded'
+# The hash, in the manifest of a memory, of all that its halves depend on besides the text.
+_ENCODED_BY = 'passage_encoder'
 # Pairs that are far apart say little of each other.
 PAIRS = 'near'
 MAX_TOKENS = 128
@@ -115,6 +123,7 @@ def index_text(
         used = copy_encoder(encoder, part, folder.part(parts.memory, new=True))
         made = make_parts(reader, folder, parts, used)
         folder.write(text=parts.text, model=ENCODER, memory=parts.memory, retrieval=parts.retrieval)
+        batch_cache.remove(folder.path, ENCODED)
         if not made:
             _log.info('%s has the text of %s already: nothing to do', folder.path, reader)
     tell_left_out(reader)
@@ -189,6 +198,7 @@ def make_parts(
     """Makes a version's unfinished parts of a reader's text; returns whether there were any.
 
     Nobody else makes parts in the folder meanwhile; `used` is the encoder, opened from its part.
+    Passages that the version that answers has, too, are taken over; ManifestError if it is damaged.
     """
     started = time.monotonic()
     paths = {
@@ -201,7 +211,8 @@ def make_parts(
         'retrieval': retrieval_index.FORMAT,
     }
     finished = {name for name, format in formats.items() if is_folder_of(paths[name], format)}
-    answers = (folder.stated() or {}).get('text') == parts.text
+    stated = folder.stated() or {}
+    answers = stated.get('text') == parts.text
     if answers and len(finished) == len(formats):
         return False
     if not (answers and 'text' in finished):  # or `prepare` says whether the reader is the same
@@ -217,23 +228,28 @@ def make_parts(
         )
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
+    encoded_by = digest(used)
+    before = Parts.of(folder, stated) if stated and not answers else None
     passages = PassageEncoder(
         used,
         prepared,
-        files.require_local(files.below(folder.path, CACHE)),
+        rows,
+        files.require_local(files.below(folder.path, f'{ENCODED}/{encoded_by}')),
         reader.map_batches or map,
+        _stored_passages(folder, before, used, encoded_by) if before else None,
     )
     passages.vectors()  # encoded first, so that the build tells its own rate
+    options = memory_options(
+        prepared,
+        {'encoder': used.params, 'entity_table': {}},
+        {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None},
+        relation_dim=used.dim,
+    )
     memory = build_lib.build(
         paths['memory'],
         entry_table(prepared, rows),
-        Halves(passages.pairs(rows), passages.halves),
-        memory_options(
-            prepared,
-            {'encoder': used.params, 'entity_table': {}},
-            {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None},
-            relation_dim=used.dim,
-        ),
+        Halves(passages.pairs, passages.halves),
+        dataclasses.replace(options, hashes={**options.hashes, _ENCODED_BY: encoded_by}),
         on_progress=log_progress,
     )
     if 'retrieval' not in finished:
@@ -247,6 +263,38 @@ def make_parts(
         seconds,
     )
     return True
+
+
+def _stored_passages(
+    folder: KBFolder, parts: Parts, used: TextEncoder, encoded_by: str
+) -> StoredPassages | None:
+    """What a version holds of its passages; None if it was not made of its text by this encoder.
+
+    ManifestError if it is damaged.
+    """
+    prepared = Prepared(folder.part(parts.text))
+    rows = select_pair_rows(prepared, PAIRS)
+    text = PassageEncoder(used, prepared, rows, files.below(folder.path, ENCODED))
+    with contextlib.closing(Memory.open(folder.part(parts.memory))) as memory:
+        built, halves = memory.manifest, np.concatenate(memory.relation_shards)
+    made = encoded_by, entry_table(prepared, rows).hash(), []
+    if made != (built.hashes.get(_ENCODED_BY), built.pairs_sha256, built.history):
+        return None
+    index = retrieval_index.IndexFolder(folder.part(parts.retrieval))
+    kinds, of_passages, of_sentences = (
+        index.array(name) for name in ('mention_kinds', 'passage_vectors', 'sentence_vectors')
+    )
+    first, size = text.first_vector[:-1], used.module.hidden_size
+    if [each.shape for each in (halves, kinds, of_passages, of_sentences)] != [
+        (2 * len(np.unique(text.pairs)), used.dim + SCALE_BYTES),
+        (text.first_mention[-1], len(KINDS)),
+        (len(first), size),
+        (text.first_vector[-1] - len(first), size),
+    ]:
+        return None
+    of_sentences = of_sentences.astype(np.float16)
+    vectors = np.insert(of_sentences, first - np.arange(len(first)), of_passages, axis=0)
+    return StoredPassages(text, halves.reshape(len(halves) // 2, 2, -1), kinds, vectors)
 
 
 def copy_encoder(

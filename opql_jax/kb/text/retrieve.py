@@ -61,8 +61,6 @@ def index_passages(
             if mention['start'] >= cut and prepared.vocab.kinds[mention['entity']] != CONCEPT
         ]
     vectors, first = encoded.vectors(), encoded.first_vector[:-1]
-    of_passage = np.zeros(len(vectors), bool)
-    of_passage[first] = True
     corpus = Corpus(
         ids=[str(number) for number in range(len(texts))],
         titles=titles,
@@ -71,9 +69,10 @@ def index_passages(
         mentions=np.array(mentions, np.int64).reshape(-1, 4),
         names=prepared.vocab.names,
         kinds=encoded.kinds(),
+        mention_kinds=encoded.mention_kinds(),
         sentence_starts=starts,
-        passage_vectors=vectors[of_passage],
-        sentence_vectors=vectors[~of_passage],
+        passage_vectors=vectors[first],
+        sentence_vectors=np.delete(vectors, first, axis=0),
     )
     return build(folder, corpus)
 
