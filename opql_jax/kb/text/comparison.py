@@ -147,34 +147,30 @@ def answer(
     verdict = decide(comparison, plain)
     if verdict.said is None and comparison.how == 'which':
         return None  # reading the question as it is may still choose
-    is_cut = any(part.is_cut for part in verdict.answers)
+    parts = verdict.answers
+    found = Answer(
+        np.zeros(0, np.int64),
+        np.zeros(0, np.float32),
+        (),
+        parts=parts,
+        is_cut=any(part.is_cut for part in parts),
+        note=f'the text does not decide this: {verdict.note}',
+    )
     if verdict.said is None:
-        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
-        return Answer(
-            *nothing,
-            parts=verdict.answers,
-            is_cut=is_cut,
-            note=f'the text does not decide this: {verdict.note}',
-        )
+        return found
     entity, phrases = -1, (str(verdict.said),)
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
         entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    parts = verdict.answers
     probability = compared_probability(
         verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1
     )
-    probability *= _DOUBTFUL if verdict.is_doubtful else 1
-    probabilities = np.array([probability], np.float32)
-    one = np.ones(1, np.float32)
-    return Answer(
-        np.array([entity]),
-        one,
-        (),
-        probabilities,
+    return dataclasses.replace(
+        found,
+        entities=np.array([entity]),
+        weights=np.ones(1, np.float32),
+        probabilities=np.float32([probability * (_DOUBTFUL if verdict.is_doubtful else 1)]),
         phrases=phrases,
-        parts=parts,
-        is_cut=is_cut,
         note=verdict.note,
     )
 
@@ -203,33 +199,32 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
     )
+    return Verdict(*_decided(comparison, found, answer), rests_on, note)
+
+
+# What was said, how probable that is, and whether it is doubtful.
+_Said = tuple[str | int | None, float, bool]
+_UNKNOWN: _Said = (None, 0.0, False)
+
+
+def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answerer) -> _Said:
+    """What the values found for the sides come to."""
     if comparison.how == 'which':
         each = [_confirm(comparison, one, answer) if one else _UNKNOWN for one in found]
         chosen = [number for number, (said, *_) in enumerate(each) if said == 'yes']
-        if len(chosen) != 1:
-            return Verdict(None, 0.0, False, rests_on, note)
-        _, probability, is_doubtful = each[chosen[0]]
-        return Verdict(chosen[0], probability, is_doubtful, rests_on, note)
-    if not all(found):
-        return Verdict(None, 0.0, False, rests_on, note)
-    known: list[Found] = [one for one in found if one]
-    if comparison.how in ('least', 'most', 'same', 'different') or (
-        len(known) == 2 and not comparison.asked
-    ):
-        said, probability = _of_two(comparison, *known)
-        return Verdict(said, probability, any(one.is_doubtful for one in known), rests_on, note)
+        return (chosen[0], *each[chosen[0]][1:]) if len(chosen) == 1 else _UNKNOWN
+    known = [one for one in found if one]
+    if len(known) < len(found):
+        return _UNKNOWN
+    if len(known) == 2 and not comparison.asked:
+        return *_of_two(comparison, *known), any(one.is_doubtful for one in known)
     each = [_confirm(comparison, one, answer) for one in known]
-    decisive = (
-        each
-        if all(said == 'yes' for said, *_ in each)
-        else sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
-    )
-    if not decisive:
-        return Verdict(None, 0.0, False, rests_on, note)
-    probability = float(np.prod([probability for _, probability, _ in decisive]))
-    return Verdict(
-        decisive[0][0], probability, any(doubtful for *_, doubtful in decisive), rests_on, note
-    )
+    if any(said != 'yes' for said, *_ in each):
+        each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
+    if not each:
+        return _UNKNOWN
+    probability = float(np.prod([probability for _, probability, _ in each]))
+    return each[0][0], probability, any(is_doubtful for *_, is_doubtful in each)
 
 
 def _only(found: Found) -> Answer:
@@ -247,33 +242,31 @@ def _only(found: Found) -> Answer:
 def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> list[Found]:
     """The answers to the questions about a side that are values of the right kind."""
     candidates: list[Found] = []
-    for answer in answers:
-        for place, member in enumerate(answer):
-            if place == _LOOKED_AT:
-                break
-            probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
-            if probability >= _LEAST and _is_value(comparison.measure, member):
-                supports = [
-                    (_support(answer, path), _wording(comparison, answer, path), path[-1])
-                    for path in answer.paths(member.id, _PATHS)
-                    if path
-                ]
-                support, wording, fact = max(
-                    supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
-                )
-                candidates.append(
-                    Found(
-                        answer,
-                        member.id,
-                        _value(comparison.measure, member, fact),
-                        probability,
-                        fact,
-                        member.weight * support * wording,
-                        probability * support * wording,
-                        support <= _OF_ANOTHER or wording < 1,
-                        support <= _OF_ANOTHER,
-                    )
-                )
+    for answer, member in ((each, one) for each in answers for one in list(each)[:_LOOKED_AT]):
+        probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
+        if probability < _LEAST or not _is_value(comparison.measure, member):
+            continue
+        supports = [
+            (_support(answer, path), _wording(comparison, answer, path), path[-1])
+            for path in answer.paths(member.id, _PATHS)
+            if path
+        ]
+        support, wording, fact = max(
+            supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
+        )
+        candidates.append(
+            Found(
+                answer,
+                member.id,
+                _value(comparison.measure, member, fact),
+                probability,
+                fact,
+                member.weight * support * wording,
+                probability * support * wording,
+                support <= _OF_ANOTHER or wording < 1,
+                support <= _OF_ANOTHER,
+            )
+        )
     return candidates
 
 
@@ -417,45 +410,28 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
-# What `_confirm` says where nothing was found.
-_UNKNOWN = (None, 0.0, False)
-
-
-def _confirm(
-    comparison: Comparison, found: Found, answer: Answerer
-) -> tuple[str | None, float, bool]:
-    """Whether what was found is what is asked: 'yes', 'no' or None, how probable, and if doubtful."""  # noqa: E501
-    is_negated = _is_denied(found, comparison)
+def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
+    """Whether what was found is what is asked: 'yes', 'no' or None."""
+    is_negated, how_sure = _is_denied(found, comparison), (found.probability, found.is_doubtful)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)
-        said = (
-            None
-            if is_negated or not order
-            else 'yes'
-            if (order < 0) == (comparison.how == 'less')
-            else 'no'
-        )
-        return said, found.probability, found.is_doubtful
+        if is_negated or not order:
+            return None, *how_sure
+        return 'yes' if (order < 0) == (comparison.how == 'less') else 'no', *how_sure
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
         if is_negated:
             is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
-            return ('no' if is_refuted else None), found.probability, found.is_doubtful
-        is_said = _is_described(comparison, found)
-        return ('yes' if is_said else None), found.probability, found.is_doubtful
+            return 'no' if is_refuted else None, *how_sure
+        return 'yes' if _is_described(comparison, found) else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
-    if comparison.measure == 'country':
-        return (
-            ('no' if country(found.name) and country(comparison.asked) else None),
-            found.probability,
-            found.is_doubtful,
-        )
+    if comparison.measure == 'country' or (comparison.is_place and country(found.name)):
+        is_other = country(found.name) and country(comparison.asked)
+        return 'no' if is_other else None, *how_sure
     if not comparison.is_place:
-        return 'no', found.probability, found.is_doubtful
-    if country(found.name):
-        return ('no' if country(comparison.asked) else None), found.probability, found.is_doubtful
+        return 'no', *how_sure
     asked = answer([f'Where is {comparison.asked} located?'])
     if any(
         _same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]
