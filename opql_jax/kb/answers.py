@@ -74,9 +74,9 @@ class Answer(WeightedEntities):
             model gives to `VirtualKB.answer`, which sets them.
     """
 
-    entities: np.ndarray
-    weights: np.ndarray
-    traces: tuple[tuple[Hop, ...], ...]
+    entities: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+    weights: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.float32))
+    traces: tuple[tuple[Hop, ...], ...] = ()
     probabilities: np.ndarray | None = None
     plans: tuple[Plan, ...] = ()
     phrases: tuple[str, ...] = ()

@@ -110,20 +110,8 @@ class Links(NamedTuple):
     def by_previous(self) -> Links:
         """The same links, in the order of `previous`."""
         order = np.argsort(self.previous, kind='stable')
-        previous, entities, sentences, first, counts = (
-            column[order]
-            for column in (self.previous, self.entities, self.sentences, self.first, self.counts)
-        )
-        return Links(
-            previous,
-            entities,
-            sentences,
-            self.quantities[:, order],
-            first,
-            counts,
-            self.passages,
-            self.ends,
-        )
+        of_links = ('previous', 'entities', 'sentences', 'quantities', 'first', 'counts')
+        return self._replace(**{name: getattr(self, name)[..., order] for name in of_links})
 
     def and_also(self, others: Links) -> Links:
         """These links and others, from other passages."""
@@ -172,9 +160,13 @@ class Candidates(NamedTuple):
     def only(self, ways: np.ndarray) -> Candidates:
         """Some of the ways, and the pairs that these are of."""
         pairs, pair = np.unique(self.pair[ways], return_inverse=True)
-        chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[:, pairs]
-        return Candidates(
-            chains, passages, gains, pair, self.link[ways], self.ends[:, ways], self.links
+        return self._replace(
+            chains=self.chains[pairs],
+            passages=self.passages[pairs],
+            gains=self.gains[:, pairs],
+            pair=pair,
+            link=self.link[ways],
+            ends=self.ends[:, ways],
         )
 
 

@@ -149,9 +149,6 @@ def answer(
         return None  # reading the question as it is may still choose
     parts = verdict.answers
     found = Answer(
-        np.zeros(0, np.int64),
-        np.zeros(0, np.float32),
-        (),
         parts=parts,
         is_cut=any(part.is_cut for part in parts),
         note=f'the text does not decide this: {verdict.note}',

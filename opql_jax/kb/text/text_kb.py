@@ -137,9 +137,8 @@ class TextKB(VirtualKB):
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
         found = iter(self._answer_each([question for question in questions if question.topics]))
-        nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
         return [
-            next(found) if question.topics else self._of(nothing, question)
+            next(found) if question.topics else self._of(Answer(), question)
             for question in questions
         ]
 
