@@ -29,6 +29,7 @@ from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, refutes
+from opql_jax.kb.text.stated import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
@@ -48,10 +49,6 @@ _OF_ANOTHER, _FAR = 0.3, 0.6
 _OTHER_WORDS = 0.5
 # Paths to an answer, of which the best is taken.
 _PATHS = 3
-# How a sentence begins that is about what the one before names.
-_GOES_ON = re.compile(
-    r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE
-)
 # What stands before the words that belong to a noun.
 _PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
@@ -337,31 +334,9 @@ def _support(answer: Answer, path: Path) -> float:
 
     1 if each has both names.
     """
-    store, text = answer.store, answer.question.text
-    if path[0].topic in {store.vocab.names[entity] for entity in answer.question.entities}:
-        return float(np.prod([_says(store, fact) for fact in path]))
-    names = [text[start:end] for start, end in answer.question.topics]
-    return 1.0 if _is_about(store, path[-1], names) else _OF_ANOTHER
-
-
-def _is_about(store: FactStore, fact: Fact, names: Sequence[str]) -> bool:
-    """Whether the sentence of a fact's target has one of some names.
-
-    A sentence may also go on about what one before it names.
-    """
-    if fact.passage is None:
-        return True
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    place = passage['text'].find(said := paths.target_sentence(store, fact))
-    starts = [start for start in passage['sentence_starts'] if start <= place]
-    while starts and _GOES_ON.match(said) and not any(name in said for name in names):
-        said = (
-            passage['text'][starts[-2] : starts[-1]].strip()
-            if len(starts) > 1
-            else passage['title']
-        )
-        starts.pop()
-    return any(name in said for name in names)
+    if path[0].topic in asked_about(answer):
+        return float(np.prod([_says(answer.store, fact) for fact in path]))
+    return 1.0 if is_about(answer, path[0]) else _OF_ANOTHER
 
 
 def _says(store: FactStore, fact: Fact) -> float:
@@ -373,7 +348,7 @@ def _says(store: FactStore, fact: Fact) -> float:
         return 1.0
     if fact.topic_span[0] > start or _is_name_first(said):
         return _OF_ANOTHER
-    return 1.0 if _GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
+    return 1.0 if GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
 
 
 def _is_name_first(said: str) -> bool:

@@ -13,6 +13,7 @@ like it are scored in the same way, by the cosine of their vectors in place of t
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -264,11 +265,8 @@ class TextAnswerer:
             ((start, start + len(name)),),
             (entity,),
         )
-        return LastStep(
-            asked,
-            float(hop.weights[0]),
-            int(self._memory.mentions(stated)['passage'][0]),
-        )
+        (passage,) = self._memory.mentions(stated)['passage'].tolist()
+        return LastStep(asked, float(hop.weights[0]), passage)
 
     def offered(self, question: Question) -> tuple[Side, Side] | None:
         """The two names that a question offers to choose from, see `choices`."""
@@ -346,15 +344,8 @@ class TextAnswerer:
             [question_plans.plans(question.text, span) for span in question.topics]
             for question in questions
         ]
-        steps = list(
-            dict.fromkeys(
-                step
-                for of_topics in asked
-                for plans in of_topics
-                for plan in plans
-                for step in plan
-            )
-        )
+        every = [plan for of_topics in asked for plans in of_topics for plan in plans]
+        steps = list(dict.fromkeys(step for plan in every for step in plan))
         of_step: dict[question_plans.Step, np.ndarray] = {}
         for part in time_limit.parts(steps, [len(step.text) for step in steps], _ENCODED):
             of_step |= zip(part, self.map(self.relations(part)))
@@ -367,7 +358,7 @@ class TextAnswerer:
                 else []
                 for entity, plans in zip(question.entities, of_topics)
             ]
-            found.append([[path for path in paths if path] for paths in followed])
+            found.append([list(filter(None, paths)) for paths in followed])
         return found
 
     def relations(self, steps: Sequence[question_plans.Step]) -> np.ndarray:
@@ -481,20 +472,13 @@ class TextAnswerer:
         linked = number >= len(question.topics) or self._is_named(
             question.text[slice(*question.topics[number])], question.entities[number]
         )
-        places = [
-            np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries
+        fits = [
+            (of.cosines + of.added)[np.argmax(self.map.score(of.cosines, of.added))]
+            for of in best.entries
         ]
-        fit = np.mean(
-            [
-                entries.cosines[place] + entries.added[place]
-                for entries, place in zip(best.entries, places)
-            ]
-        )
+        is_by_sentences = len(found) > len(question.topics)
         return PathFeatures(
-            float(fit),
-            float(len(found) > len(question.topics)),
-            float(linked),
-            _length(question),
+            float(np.mean(fits)), float(is_by_sentences), float(linked), _length(question)
         )
 
     def _is_named(self, text: str, entity: int) -> bool:
@@ -562,11 +546,7 @@ class TextAnswerer:
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
         known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
-        return [
-            words
-            for words, is_known in zip(_words_of_topics(question), known)
-            if words and is_known
-        ]
+        return list(filter(None, itertools.compress(_words_of_topics(question), known)))
 
 
 def _words_of_topics(question: Question) -> list[frozenset[str]]:
