@@ -128,11 +128,8 @@ def compared_probability(values: float, answered: float | None, is_single: bool)
         np.clip(probability, _LEAST_COMPARED, 1 - _LEAST_COMPARED)
     )
     said = weights['bias'] + weights['values'] * clipped(values) + weights['single'] * is_single
-    return float(
-        scipy.special.expit(
-            said + (0 if answered is None else weights['answered'] * clipped(answered))
-        )
-    )
+    said += 0 if answered is None else weights['answered'] * clipped(answered)
+    return float(scipy.special.expit(said))
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:

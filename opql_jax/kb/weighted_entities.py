@@ -184,10 +184,8 @@ class WeightedEntities(abc.ABC):
             raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
         rows = []
         for member in self:
-            key, fact = (
-                self.store.vocab.keys[member.id] if member.id >= 0 else None,
-                self._last_fact(member),
-            )
+            key = self.store.vocab.keys[member.id] if member.id >= 0 else None
+            fact = self._last_fact(member)
             told = fact.sentence, fact.title, fact.document
             rows.append((member.name, key, member.kind, member.weight, member.probability, *told))
         return pd.DataFrame(

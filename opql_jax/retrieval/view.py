@@ -368,15 +368,8 @@ class View:
         quantities[_COLUMN['direct']] = 1
         quantities[_COLUMN['prior']] = np.log(self.probabilities[self.roots] + 1e-12)
         none = np.full(len(self.roots), -1)
-        return (
-            np.full(len(self.roots), QUESTION),
-            none,
-            none,
-            quantities,
-            np.ones_like(none),
-            self.roots,
-            none,
-        )
+        previous, counts = np.full_like(none, QUESTION), np.ones_like(none)
+        return previous, none, none, quantities, counts, self.roots, none
 
     def _through(
         self,
@@ -396,11 +389,8 @@ class View:
         which, places = _entries(table, entities)
         passages = table.indices[places]
         other = passages != previous[which]
-        counts, places, passages = (
-            np.bincount(which[other], minlength=len(entities)),
-            places[other],
-            passages[other],
-        )
+        places, passages = places[other], passages[other]
+        counts = np.bincount(which[other], minlength=len(entities))
         named, quantities = sentences >= 0, np.zeros((len(_OF_LINK), len(entities)))
         quantities[_COLUMN[link]] = 1
         quantities[_COLUMN['rarity']] = self._idf[entities]

@@ -307,26 +307,14 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
 
     Who directed something has not written it.
     """
-    text, topics = answer.question.text, answer.question.topics
-    asked = set(
-        words_of(
-            ''.join(
-                text[end:start]
-                for (_, end), (start, _) in itertools.pairwise([(0, 0), *topics, (len(text), 0)])
-            )
-        )
-    )
-    asked -= _ANY_WORDS
+    text, sentence = answer.question.text, path[-1].sentence
+    if sentence is None or comparison.how not in ('is', 'which'):
+        return 1.0
+    places = itertools.pairwise([(0, 0), *answer.question.topics, (len(text), 0)])
+    asked = set(words_of(''.join(text[end:start] for (_, end), (start, _) in places))) - _ANY_WORDS
     for forms in _FORMS:
         asked |= forms if asked & forms else set()
-    sentence = path[-1].sentence
-    has = (
-        sentence is None
-        or not asked
-        or comparison.how not in ('is', 'which')
-        or not asked.isdisjoint(words_of(sentence))
-    )
-    return 1.0 if has else _OTHER_WORDS
+    return _OTHER_WORDS if asked and asked.isdisjoint(words_of(sentence)) else 1.0
 
 
 def _support(answer: Answer, path: Path) -> float:

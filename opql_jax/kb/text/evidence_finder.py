@@ -42,12 +42,8 @@ class EvidenceFinder:
         self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader
     ):
         """Takes the text, the kinds of its entities, the retriever, and the reader."""
-        self._passages, self._kinds, self._retriever, self._reader = (
-            prepared.passages,
-            kinds,
-            retriever,
-            reader,
-        )
+        self._passages, self._kinds = prepared.passages, kinds
+        self._retriever, self._reader = retriever, reader
 
     def find(
         self,
