@@ -30,7 +30,7 @@ def cite(store: FactStore, fact: Fact) -> Citation | None:
     """
     if fact.passage is None or fact.title is None or fact.document is None or fact.places is None:
         return None
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    passage = store.prepared.passage(fact.passage)
     subject = passage['title_entity']
     is_subject = subject >= 0 and fact.target == store.vocab.names[subject]
     first, last = fact.places[0 if is_subject else 1]

@@ -122,7 +122,7 @@ def facts(
         )
         if store.memory_is_of_text:
             mention = memory.provenance([entry])[0]
-            passage = store.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
+            passage = store.prepared.passage(mention['passage'])
             sentence, spans, places = _sentences(passage['text'], mention)
             fact = dataclasses.replace(
                 fact,
@@ -163,11 +163,7 @@ def read_path(store: FactStore, name: str, number: int, before: int, span: Span)
         span: where it stands, in characters of the text of the passage that is indexed; below 0 in
             the title.
     """
-    row, *others = (
-        store.prepared.passages.slice(each, 1).to_pylist()[0]
-        for each in (number, before)
-        if each >= 0
-    )
+    row, *others = (store.prepared.passage(each) for each in (number, before) if each >= 0)
     start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
     first, last = next(
         (
@@ -204,7 +200,7 @@ def facts_about(store: FactStore, entity: int, first: int, most: int) -> tuple[l
 def target_sentence(store: FactStore, fact: Fact) -> str:
     """The one sentence with the target of a fact read in the text, not the topic's sentence."""
     assert fact.passage is not None and fact.places is not None  # it was read in the text
-    return store.prepared.passages['text'][fact.passage].as_py()[slice(*fact.places[1])]
+    return store.prepared.passage(fact.passage)['text'][slice(*fact.places[1])]
 
 
 def _sentences(text: str, mention: dict) -> tuple[str, list[_Span | None], tuple[_Span, _Span]]:

@@ -131,8 +131,7 @@ class WeightedEntities(abc.ABC):
             for fact in itertools.islice(facts, _LOOKED_AT * most)
             if fact.passage is not None
         )
-        table = self.store.prepared.passages
-        rows = [table.slice(number, 1).to_pylist()[0] for number in list(numbers)[:most]]
+        rows = map(self.store.prepared.passage, list(numbers)[:most])
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
 
     def explain(self, entity: str | int | None = None, top: int = 5) -> str:

@@ -26,7 +26,7 @@ class ClosestSentences:
         self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: IndexFolder
     ):
         """Takes the index of `prepared`'s passages, their memory, and the encoder of both."""
-        self._passages, self._encoder = prepared.passages, encoder
+        self._prepared, self._encoder = prepared, encoder
         self._memory, self._index = memory, index
 
     def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ class ClosestSentences:
         sentences, is_title = first[mentions['passage']], np.zeros(len(rows), bool)
         for passage in passages:
             here = mentions['passage'] == passage
-            (row,) = self._passages.slice(passage, 1).to_pylist()
+            row = self._prepared.passage(passage)
             starts = mentions['target_start'][here]
             sentences[here] += np.searchsorted(row['sentence_starts'], starts, side='right') - 1
             is_title[here] = starts < title_length(row)

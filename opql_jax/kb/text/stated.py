@@ -199,7 +199,7 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     """
     if fact.passage is None or fact.places is None or fact.topic in asked_about(answer):
         return True
-    (passage,) = answer.store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    passage = answer.store.prepared.passage(fact.passage)
     first, last = fact.places[1]
     for start in reversed([start for start in passage['sentence_starts'] if start < first]):
         if not GOES_ON.match(passage['text'], first):
