@@ -125,7 +125,7 @@ WAYS = """
 """
 
 
-@pytest.mark.parametrize('how, plain, question', ways(WAYS))
+@pytest.mark.parametrize('how, plain, question', list(ways(WAYS)))
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     how, plain, question
 ):

@@ -65,7 +65,8 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
         note = 'the text does not decide between the two'
         return dataclasses.replace(answer, **nothing, probabilities=None, note=note)
     total = sum(known.values()) + 2 * _PRIOR
-    shares = np.float32([min((known[number] + _PRIOR) / total, _MOST) for number in ranked])
+    likely = [min((known[number] + _PRIOR) / total, _MOST) for number in ranked]
+    shares = np.array(likely, np.float32)
     return dataclasses.replace(
         answer,
         entities=answer.entities[[of_side[number][0] for number in ranked]],

@@ -159,11 +159,12 @@ def answer(
     probability = compared_probability(
         verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1
     )
+    probability *= _DOUBTFUL if verdict.is_doubtful else 1
     return dataclasses.replace(
         found,
         entities=np.array([entity]),
         weights=np.ones(1, np.float32),
-        probabilities=np.float32([probability * (_DOUBTFUL if verdict.is_doubtful else 1)]),
+        probabilities=np.array([probability], np.float32),
         phrases=phrases,
         note=verdict.note,
     )

@@ -19,9 +19,11 @@ from opql_jax.retrieval.words import words_of
 # Facts of an answer that are checked, and the factor of its probability if none states it, which
 # leaves it unsure.
 _FACTS, _UNSTATED = 3, calibration.SURE
-# How a sentence begins that is about what the one before names.
+# How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
+# of'.
 GOES_ON = re.compile(
-    r'(?:it|its|he|his|she|her|they|their|this|these|the (?-i:(?=[a-z])))\b', re.IGNORECASE
+    r'(?:it|its|he|his|she|her|they|their|this|these|the (?-i:(?=[a-z]+\b(?! of\b))))\b',
+    re.IGNORECASE,
 )
 # Words that ask for a relation, and words that state it in a sentence.
 _RELATIONS = tuple(
