@@ -25,6 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.optimize
+import scipy.special
 from timing import make_parser, show
 
 import opql_jax
@@ -40,6 +42,8 @@ from opql_jax.kb.text.stated import left
 from opql_jax.kb.text.text_kb import LOOKED_AT
 
 BINS, TOGETHER = 10, 8
+# L2 penalty on the weights of standardised features, bias excepted.
+DECAY = 1e-3
 # Sets that have text of another.
 KIN = {'articles': 'squad', 'pools': 'hotpotqa'}
 UNANSWERED = (
@@ -180,7 +184,45 @@ def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     right = np.concatenate([one.right[:most] for _, one in shown])
     groups = np.concatenate([np.full(len(one.right[:most]), number) for number, one in shown])
     names = [name for name in known if name not in ('bias', *fixed)]
-    return calibration.fit(rows, right, names, groups, fixed)
+    return fit(rows, right, groups, names, fixed)
+
+
+def fit(
+    features: np.ndarray,
+    right: np.ndarray,
+    groups: np.ndarray,
+    names: Sequence[str],
+    fixed: Mapping[str, float],
+) -> dict[str, float]:
+    """The weights that maximise the mean log-likelihood, less an L2 penalty.
+
+    Args:
+        features: [n, len(FEATURES)] of candidates of many questions.
+        right: [n] whether each is right.
+        groups: [n] the set of each; each set counts alike, whatever its size.
+        names: the features to fit.
+        fixed: given weights of other features.
+    """
+    chosen = [calibration.FEATURES.index(name) for name in names]
+    mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
+    x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
+    sign = np.where(right, 1, -1)
+    offset = features @ np.array([fixed.get(name, 0.0) for name in calibration.FEATURES])
+    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    share = 1 / counts[group] / len(counts)
+
+    def loss(weights):
+        odds = sign * (x @ weights + offset)
+        penalty = DECAY * np.concatenate([[0], weights[1:]])
+        return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (
+            share * sign * scipy.special.expit(-odds)
+        ) @ x
+
+    start = np.zeros(x.shape[1])
+    bias, *weights = scipy.optimize.minimize(loss, start, jac=True, method='L-BFGS-B').x
+    weights = weights / spread
+    found = {name: float(weight) for name, weight in zip(names, weights)}
+    return {'bias': float(bias - weights @ mean), **fixed, **found}
 
 
 def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:

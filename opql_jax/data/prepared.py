@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +119,10 @@ class Prepared:
             told = f'row {bad[0]}: a mention or a sentence is not in its text'
             raise ManifestError(f'{file}: {told}; {tables.PREPARED.advice}')
         return table
+
+    def passage(self, number: int) -> dict[str, Any]:
+        """A row of `passages`."""
+        return self.passages.slice(number, 1).to_pylist()[0]
 
     def document_text(self, name: str) -> str:
         """A document's text by its id; InputError if there is none, or documents are not kept."""

@@ -37,10 +37,9 @@ def candidates(store: FactStore, entities: Sequence[int], write: Callable[[str],
 
 def _about(store: FactStore, entity: int) -> str:
     """A sentence of the document about an entity, or one that mentions it."""
-    passages = store.prepared.passages
-    about = np.flatnonzero(passages['title_entity'].to_numpy() == entity)
+    about = np.flatnonzero(store.prepared.passages['title_entity'].to_numpy() == entity)
     if len(about):
-        (passage,) = passages.slice(int(about[0]), 1).to_pylist()
+        passage = store.prepared.passage(int(about[0]))
         return passage['text'][slice(*[*passage['sentence_starts'], None][:2])].strip()
     said, _ = facts_about(store, entity, 0, 1)
     return said[0].sentence or '' if said else 'no fact is known'

@@ -10,17 +10,29 @@ from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact
 
 # Pieces of JSON Schema, in which this record and that of documents are described.
+BOOLEAN, NUMBER = {'type': 'boolean'}, {'type': 'number'}
 COUNT = {'type': 'integer', 'minimum': 0}
 PROBABILITY = {'type': 'number', 'minimum': 0, 'maximum': 1}
 
 
 def object_schema(
-    properties: Mapping[str, Any], optional: Sequence[str] = (), description: str = ''
+    properties: Mapping[str, str | tuple[Mapping[str, Any], str]],
+    optional: Sequence[str] = (),
+    description: str = '',
 ) -> dict[str, Any]:
-    """The schema of an object with exactly these properties, of which some are optional."""
+    """The schema of an object with exactly these properties, of which some are optional.
+
+    Each is described: strings by their description alone, others by schema and description.
+    """
+    described = {
+        name: {'type': 'string', 'description': of}
+        if isinstance(of, str)
+        else {**of[0], 'description': of[1]}
+        for name, of in properties.items()
+    }
     schema = {
         'type': 'object',
-        'properties': dict(properties),
+        'properties': described,
         'required': [name for name in properties if name not in optional],
         'additionalProperties': False,
     }
@@ -45,71 +57,47 @@ def _fact_record(store: FactStore, fact: Fact) -> dict[str, Any]:
 
 FACT = object_schema(
     {
-        'topic': {'type': 'string', 'description': 'the entity that it is about'},
-        'target': {'type': 'string', 'description': 'the entity that it leads to'},
-        'relation': {
-            'type': 'string',
-            'description': 'the words that a query follows; absent if a question was asked',
-        },
-        'inverse': {
-            'type': 'boolean',
-            'description': 'true where a query follows it from target to topic, else absent',
-        },
-        'sentence': {'type': 'string', 'description': 'what the text says'},
-        'title': {'type': 'string', 'description': 'of the document that says it'},
-        'document': {'type': 'string', 'description': 'its id'},
-        'start': COUNT
-        | {'description': 'where the sentence begins in the text of the document, in code points'},
-        'end': COUNT | {'description': 'where it ends'},
+        'topic': 'the entity that it is about',
+        'target': 'the entity that it leads to',
+        'relation': 'the words that a query follows; absent if a question was asked',
+        'inverse': (BOOLEAN, 'true where a query follows it from target to topic, else absent'),
+        'sentence': 'what the text says',
+        'title': 'of the document that says it',
+        'document': 'its id',
+        'start': (COUNT, 'where the sentence begins in the text of the document, in code points'),
+        'end': (COUNT, 'where it ends'),
     },
     optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end'),
     description='A fact, and the sentence that states it, verbatim.',
 )
 _ANSWER = object_schema(
     {
-        'entity': {'type': 'string', 'description': 'its name'},
-        'key': {
-            'type': 'string',
-            'description': (
-                'what tells it from others of the same name; absent of words that are no entity'
-            ),
-        },
-        'kind': {'type': 'string', 'description': 'person, place, organisation, work or another'},
-        'weight': {
-            'type': 'number',
-            'description': 'its share of the weight; in a set, compared with the best',
-        },
-        'probability': PROBABILITY | {'description': 'that it is right; absent in a set'},
-        'path': {
-            'type': 'array',
-            'items': FACT,
-            'description': 'the facts that lead to it, in order: the last one states the answer',
-        },
+        'entity': 'its name',
+        'key': 'what tells it from others of the same name; absent of words that are no entity',
+        'kind': 'person, place, organisation, work or another',
+        'weight': (NUMBER, 'its share of the weight; in a set, compared with the best'),
+        'probability': (PROBABILITY, 'that it is right; absent in a set'),
+        'path': (
+            {'type': 'array', 'items': FACT},
+            'the facts that lead to it, in order: the last one states the answer',
+        ),
     },
     optional=('key', 'probability'),
 )
 # In the words of JSON Schema.
 SCHEMA = object_schema(
     {
-        'question': {'type': 'string', 'description': 'what was asked'},
-        'sure': {
-            'type': 'boolean',
-            'description': 'whether the first answer is probably right; absent in a set',
-        },
-        'by_sentences': {
-            'type': 'boolean',
-            'description': (
-                'true where no name led to an answer, and sentences like the '
-                'question were read; else absent'
-            ),
-        },
-        'note': {
-            'type': 'string',
-            'description': 'what to know about the answer, a line each: that it is unsure, that '
-            'the question is of a kind that is out of reach, what else its names '
-            'may mean, what was left out; absent if nothing',
-        },
-        'answers': {'type': 'array', 'items': _ANSWER, 'description': 'the best, best first'},
+        'question': 'what was asked',
+        'sure': (BOOLEAN, 'whether the first answer is probably right; absent in a set'),
+        'by_sentences': (
+            BOOLEAN,
+            'true where no name led to an answer, and sentences like the question were read; else '
+            'absent',
+        ),
+        'note': 'what to know about the answer, a line each: that it is unsure, that the question '
+        'is of a kind that is out of reach, what else its names may mean, what was left out; '
+        'absent if nothing',
+        'answers': ({'type': 'array', 'items': _ANSWER}, 'the best, best first'),
     },
     optional=('sure', 'by_sentences', 'note'),
     description='The answer to a question, or the set that a query names.',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -74,9 +75,9 @@ class Answer(WeightedEntities):
             model gives to `VirtualKB.answer`, which sets them.
     """
 
-    entities: np.ndarray
-    weights: np.ndarray
-    traces: tuple[tuple[Hop, ...], ...]
+    entities: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+    weights: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.float32))
+    traces: tuple[tuple[Hop, ...], ...] = ()
     probabilities: np.ndarray | None = None
     plans: tuple[Plan, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -153,11 +154,7 @@ class Answer(WeightedEntities):
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
         if self.parts:  # all that is compared, one after the other
             firsts = [part.paths(int(part.entities[0]), 1)[:1] for part in self.parts if len(part)]
-            return (
-                [path]
-                if (path := tuple(fact for paths in firsts for path in paths for fact in path))
-                else []
-            )
+            return [path] if (path := tuple(chain(*chain(*firsts)))) else []
         entity = self._named(entity) if isinstance(entity, str) else entity
         followed = [
             self._path(hops, place)
@@ -171,10 +168,8 @@ class Answer(WeightedEntities):
     def _read(self, entity: int, span: Span) -> Path:
         """Where the reader found an answer; before it the sentence that led to the passage."""
         assert self.evidence is not None  # that was read
-        number, before = (
-            self.evidence.passages[span.passage],
-            int(self.evidence.before[span.passage]),
-        )
+        number = self.evidence.passages[span.passage]
+        before = int(self.evidence.before[span.passage])
         return read_path(self.store, self.name_of(entity), number, before, span)
 
     def _named(self, name: str) -> int:

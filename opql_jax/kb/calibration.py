@@ -1,14 +1,14 @@
 """The probability that a candidate answer is right.
 
 A logistic regression over the features of `kb.text.candidates`, by name.
-`benchmarks/calibration.py` measures its calibration error on questions over several corpora, with
-the weights in use and with weights fitted to the other corpora. The weights are for answers without
-training; training with questions adds an offset to the log-odds, fitted to held-out questions.
+`benchmarks/calibration.py` fits its weights, and measures the calibration error on questions over
+several corpora, with the weights in use and with those fitted to the other corpora. They are for
+answers without training, which adds an offset to the log-odds, fitted to held-out questions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.special
@@ -80,8 +80,6 @@ COMPARED_READ: Mapping[str, float] = {
 COMPARED: Mapping[str, float] = {'bias': 1.6, 'values': 1.0, 'single': -1.6}
 # Factor of the probability where no name in the question leads to an answer.
 _UNNAMED = 0.75
-# L2 penalty on the weights of standardised features, bias excepted.
-_DECAY = 1e-3
 
 
 def probabilities(
@@ -96,11 +94,8 @@ def probabilities(
         weights: by feature name, with 'bias'; a feature without a weight does not count.
         added: what is added to the log-odds, see `fit_added`.
     """
-    return scipy.special.expit(_weighted(features, weights) + added)
-
-
-def _weighted(features: np.ndarray, weights: Mapping[str, float]) -> np.ndarray:
-    return features @ np.array([weights.get(name, 0.0) for name in FEATURES]) + weights['bias']
+    weighted = features @ np.array([weights.get(name, 0.0) for name in FEATURES])
+    return scipy.special.expit(weighted + weights['bias'] + added)
 
 
 def read_probabilities(
@@ -133,55 +128,8 @@ def compared_probability(values: float, answered: float | None, is_single: bool)
         np.clip(probability, _LEAST_COMPARED, 1 - _LEAST_COMPARED)
     )
     said = weights['bias'] + weights['values'] * clipped(values) + weights['single'] * is_single
-    return float(
-        scipy.special.expit(
-            said + (0 if answered is None else weights['answered'] * clipped(answered))
-        )
-    )
-
-
-def fit(
-    features: np.ndarray,
-    right: np.ndarray,
-    names: Sequence[str] = FEATURES,
-    groups: np.ndarray | None = None,
-    fixed: Mapping[str, float] | None = None,
-) -> dict[str, float]:
-    """The weights that maximise the mean log-likelihood, less an L2 penalty.
-
-    Args:
-        features: [n, len(FEATURES)] of candidates of many questions.
-        right: [n] whether each is right.
-        names: the features to fit.
-        groups: [n] such as the corpus of each; each group counts alike, whatever its size. None for
-            one group.
-        fixed: given weights of other features.
-    """
-    from scipy import optimize  # which takes half a second, and no answer needs it
-
-    chosen = [FEATURES.index(name) for name in names]
-    mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
-    x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
-    sign = np.where(right, 1, -1)
-    offset = _weighted(features, {'bias': 0.0, **(fixed or {})})
-    counts = (
-        np.ones(len(features))
-        if groups is None
-        else 1 / np.unique(groups, return_counts=True)[1][np.unique(groups, return_inverse=True)[1]]
-    )
-    share = counts / counts.sum()
-
-    def loss(weights):
-        odds = sign * (x @ weights + offset)
-        penalty = _DECAY * np.concatenate([[0], weights[1:]])
-        return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (
-            share * sign * scipy.special.expit(-odds)
-        ) @ x
-
-    bias, *weights = optimize.minimize(loss, np.zeros(x.shape[1]), jac=True, method='L-BFGS-B').x
-    weights = weights / spread
-    found = {name: float(weight) for name, weight in zip(names, weights)}
-    return {'bias': float(bias - weights @ mean), **(fixed or {}), **found}
+    said += 0 if answered is None else weights['answered'] * clipped(answered)
+    return float(scipy.special.expit(said))
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:
@@ -197,7 +145,7 @@ def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:
         right: [n] whether it is. Half an answer more counts as right, so that the offset is finite
             if all are right, or none.
     """
-    from scipy import optimize  # as above
+    from scipy import optimize  # which takes half a second, and no answer needs it
 
     wanted = (right.sum() + 0.5) / (len(right) + 1)
     return float(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.kb.paths import Fact, sentence_at
+from opql_jax.kb.paths import Fact
 
 
 class Citation(NamedTuple):
@@ -28,13 +28,12 @@ def cite(store: FactStore, fact: Fact) -> Citation | None:
     Of two sentences it is the one that mentions the entity which the document is not about: 'It was
     directed by Ingrid Solberg' states who directed the film that the document is about.
     """
-    if fact.passage is None or fact.title is None or fact.document is None:
+    if fact.passage is None or fact.title is None or fact.document is None or fact.places is None:
         return None
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
+    passage = store.prepared.passage(fact.passage)
     subject = passage['title_entity']
     is_subject = subject >= 0 and fact.target == store.vocab.names[subject]
-    mention = fact.topic_span if is_subject and fact.topic_span else fact.target_span
-    first, last = sentence_at(passage, fact, mention) or (0, len(passage['text']))
+    first, last = fact.places[0 if is_subject else 1]
     start, end = (store.prepared.document_offset(fact.passage, place) for place in (first, last))
     said = passage['text'][first:last]
     if start is None or end is None:

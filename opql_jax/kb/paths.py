@@ -18,6 +18,9 @@ from opql_jax.models.reader import Span
 # Characters between two mentions that still are a wording of their relation.
 _LONGEST_WORDING = 40
 
+# Characters, half-open.
+_Span = tuple[int, int]
+
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
@@ -36,6 +39,7 @@ class Fact:
             that is another.
         topic_span, target_span: characters of the sentence, half-open; None of a mention that
             reaches over the end of its sentence.
+        places: of the sentences that mention topic and target, the characters of the passage.
     """
 
     topic: str
@@ -47,8 +51,9 @@ class Fact:
     document: str | None = None
     passage: int | None = None
     sentence: str | None = None
-    topic_span: tuple[int, int] | None = None
-    target_span: tuple[int, int] | None = None
+    topic_span: _Span | None = None
+    target_span: _Span | None = None
+    places: tuple[_Span, _Span] | None = None
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -117,16 +122,17 @@ def facts(
         )
         if store.memory_is_of_text:
             mention = memory.provenance([entry])[0]
-            passage = store.prepared.passages.slice(mention['passage'], 1).to_pylist()[0]
-            sentence, (topic, target) = _sentence(passage['text'], mention)
+            passage = store.prepared.passage(mention['passage'])
+            sentence, spans, places = _sentences(passage['text'], mention)
             fact = dataclasses.replace(
                 fact,
                 title=passage['title'],
                 document=passage['doc_id'],
                 passage=mention['passage'],
                 sentence=sentence,
-                topic_span=topic,
-                target_span=target,
+                topic_span=spans[0],
+                target_span=spans[1],
+                places=places,
             )
         found.append(fact)
     return found
@@ -157,11 +163,7 @@ def read_path(store: FactStore, name: str, number: int, before: int, span: Span)
         span: where it stands, in characters of the text of the passage that is indexed; below 0 in
             the title.
     """
-    row, *others = (
-        store.prepared.passages.slice(each, 1).to_pylist()[0]
-        for each in (number, before)
-        if each >= 0
-    )
+    row, *others = (store.prepared.passage(each) for each in (number, before) if each >= 0)
     start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
     first, last = next(
         (
@@ -182,6 +184,7 @@ def read_path(store: FactStore, name: str, number: int, before: int, span: Span)
         passage=number,
         sentence=said,
         target_span=place,
+        places=((first, first + len(said)),) * 2,
     )
     return (fact,)
 
@@ -196,45 +199,25 @@ def facts_about(store: FactStore, entity: int, first: int, most: int) -> tuple[l
 
 def target_sentence(store: FactStore, fact: Fact) -> str:
     """The one sentence with the target of a fact read in the text, not the topic's sentence."""
-    assert fact.passage is not None and fact.sentence is not None  # it was read in the text
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    span = sentence_at(passage, fact, fact.target_span)
-    return passage['text'][slice(*span)] if span else fact.sentence
+    assert fact.passage is not None and fact.places is not None  # it was read in the text
+    return store.prepared.passage(fact.passage)['text'][slice(*fact.places[1])]
 
 
-def sentence_at(
-    passage: dict, fact: Fact, mention: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """Start and end, in its passage's text, of the sentence with a fact's mention.
-
-    None if this reaches over its end.
-    """
-    text, told, place = passage['text'], fact.sentence or '', mention[0] if mention else 0
-    for start, end in itertools.pairwise([*passage['sentence_starts'], len(text)]):
-        said = text[start:end].strip()
-        if 0 <= (first := told.find(said)) <= place < first + len(said):
-            begin = start + text[start:end].find(said)
-            return begin, begin + len(said)
-    return None
-
-
-def _sentence(text: str, mention: dict) -> tuple[str, list[tuple[int, int] | None]]:
-    """The sentences of a mention pair as one, and where topic and target stand in it."""
-    sentences = sorted({mention['topic_sentence'], mention['target_sentence']})
-    between = ' ' if len(sentences) == 2 and sentences[0][1] == sentences[1][0] else ' … '
-    # Of each sentence, where its first character that is no space stands in what is said.
-    said, starts = '', []
-    for start, end in sentences:
-        said += between * bool(said)
+def _sentences(text: str, mention: dict) -> tuple[str, list[_Span | None], tuple[_Span, _Span]]:
+    """The sentences of a mention pair: as one, where the pair stands in it, where they stand."""
+    said, end, begins = '', 0, {}
+    for sentence in sorted({mention['topic_sentence'], mention['target_sentence']}):
+        said += '' if not said else ' ' if sentence[0] == end else ' … '
+        start, end = sentence
         stripped = text[start:end].strip()
-        starts.append(
-            (start + len(text[start:end]) - len(text[start:end].lstrip()), len(said), stripped)
-        )
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        begins[sentence] = (start, start + len(stripped)), len(said)
         said += stripped
-    spans: list[tuple[int, int] | None] = []
+    spans: list[_Span | None] = []
     for role in ('topic', 'target'):
         start, end = mention[role]
-        first, place, stripped = starts[sentences.index(mention[f'{role}_sentence'])]
-        inside = first <= start < end <= first + len(stripped)
+        (first, last), place = begins[mention[f'{role}_sentence']]
+        inside = first <= start < end <= last
         spans.append((place + start - first, place + end - first) if inside else None)
-    return said, spans
+    of_topic, of_target = begins[mention['topic_sentence']], begins[mention['target_sentence']]
+    return said, spans, (of_topic[0], of_target[0])

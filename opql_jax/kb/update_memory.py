@@ -171,10 +171,8 @@ def inject(
         else:
             rows = select_pair_rows(prepared, covers.pairs)
             rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
-    new_passages, new_entities = (
-        len(prepared.passages) - covered_passages,
-        len(prepared.vocab) - num_entities,
-    )
+    new_passages = len(prepared.passages) - covered_passages
+    new_entities = len(prepared.vocab) - num_entities
     if dry_run:
         print(
             f'# {len(rows):,} pair rows to add, {new_passages:,} new passages, '

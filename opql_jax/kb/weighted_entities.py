@@ -131,8 +131,7 @@ class WeightedEntities(abc.ABC):
             for fact in itertools.islice(facts, _LOOKED_AT * most)
             if fact.passage is not None
         )
-        table = self.store.prepared.passages
-        rows = [table.slice(number, 1).to_pylist()[0] for number in list(numbers)[:most]]
+        rows = map(self.store.prepared.passage, list(numbers)[:most])
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
 
     def explain(self, entity: str | int | None = None, top: int = 5) -> str:
@@ -184,10 +183,8 @@ class WeightedEntities(abc.ABC):
             raise InputError("to_pandas needs pandas: pip install 'opql_jax[app]'") from error
         rows = []
         for member in self:
-            key, fact = (
-                self.store.vocab.keys[member.id] if member.id >= 0 else None,
-                self._last_fact(member),
-            )
+            key = self.store.vocab.keys[member.id] if member.id >= 0 else None
+            fact = self._last_fact(member)
             told = fact.sentence, fact.title, fact.document
             rows.append((member.name, key, member.kind, member.weight, member.probability, *told))
         return pd.DataFrame(

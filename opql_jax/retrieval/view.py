@@ -110,20 +110,8 @@ class Links(NamedTuple):
     def by_previous(self) -> Links:
         """The same links, in the order of `previous`."""
         order = np.argsort(self.previous, kind='stable')
-        previous, entities, sentences, first, counts = (
-            column[order]
-            for column in (self.previous, self.entities, self.sentences, self.first, self.counts)
-        )
-        return Links(
-            previous,
-            entities,
-            sentences,
-            self.quantities[:, order],
-            first,
-            counts,
-            self.passages,
-            self.ends,
-        )
+        of_links = ('previous', 'entities', 'sentences', 'quantities', 'first', 'counts')
+        return self._replace(**{name: getattr(self, name)[..., order] for name in of_links})
 
     def and_also(self, others: Links) -> Links:
         """These links and others, from other passages."""
@@ -172,9 +160,13 @@ class Candidates(NamedTuple):
     def only(self, ways: np.ndarray) -> Candidates:
         """Some of the ways, and the pairs that these are of."""
         pairs, pair = np.unique(self.pair[ways], return_inverse=True)
-        chains, passages, gains = self.chains[pairs], self.passages[pairs], self.gains[:, pairs]
-        return Candidates(
-            chains, passages, gains, pair, self.link[ways], self.ends[:, ways], self.links
+        return self._replace(
+            chains=self.chains[pairs],
+            passages=self.passages[pairs],
+            gains=self.gains[:, pairs],
+            pair=pair,
+            link=self.link[ways],
+            ends=self.ends[:, ways],
         )
 
 
@@ -376,15 +368,8 @@ class View:
         quantities[_COLUMN['direct']] = 1
         quantities[_COLUMN['prior']] = np.log(self.probabilities[self.roots] + 1e-12)
         none = np.full(len(self.roots), -1)
-        return (
-            np.full(len(self.roots), QUESTION),
-            none,
-            none,
-            quantities,
-            np.ones_like(none),
-            self.roots,
-            none,
-        )
+        previous, counts = np.full_like(none, QUESTION), np.ones_like(none)
+        return previous, none, none, quantities, counts, self.roots, none
 
     def _through(
         self,
@@ -404,11 +389,8 @@ class View:
         which, places = _entries(table, entities)
         passages = table.indices[places]
         other = passages != previous[which]
-        counts, places, passages = (
-            np.bincount(which[other], minlength=len(entities)),
-            places[other],
-            passages[other],
-        )
+        places, passages = places[other], passages[other]
+        counts = np.bincount(which[other], minlength=len(entities))
         named, quantities = sentences >= 0, np.zeros((len(_OF_LINK), len(entities)))
         quantities[_COLUMN[link]] = 1
         quantities[_COLUMN['rarity']] = self._idf[entities]

@@ -132,11 +132,9 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
         ('1954', 0.05, 0),
         ('May 1955', 0, 0.25),
     ]
-
-
-def test_long_digits_beside_a_year_take_no_time_and_are_no_date():
-    seen = evidence((0, 0, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 0.2, '1999', -1))
-    assert [len(one.text) for one in as_years(read_candidates(seen))] == [407, 4]
+    # Which takes no time.
+    digits = evidence((0, 0, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 0.2, '1999', -1))
+    assert [len(one.text) for one in as_years(read_candidates(digits))] == [407, 4]
 
 
 def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
@@ -191,9 +189,6 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
     used = {FEATURES[place] for place in np.flatnonzero(rows.any(0))}
     assert used == set('share fit sentences linked kind other'.split())
-
-
-def test_nothing_found_has_no_features():
     assert features([], evidence(), PathFeatures()).shape == (0, len(FEATURES))
 
 
@@ -214,9 +209,7 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
     rows = features(found, both, PathFeatures())
     assert column(rows, 'read') == pytest.approx([np.log(0.275), np.log(0.2)])
     assert column(rows, 'unanswered') == pytest.approx(2 * [calibration.log_odds(0.05)])
-
-
-def test_a_step_that_reaches_where_it_came_from_does_not_lead_there():
-    seen = evidence()
-    step = evidence()._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
-    assert with_step(seen, step, share=1.0, before=9).before.tolist() == [-1, 3, -1]
+    # A step that reaches where it came from does not lead there.
+    there = step._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])
+    there = there._replace(reading=there.reading._replace(spans=[]))
+    assert with_step(seen, there, share=1.0, before=9).before.tolist() == [-1, 3, -1]

@@ -14,10 +14,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
-from opql_jax.kb.text.index_text import index_text
 
 from examples import examples
-from trios import write
 
 TRIAL = (
     'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine '
@@ -33,12 +31,8 @@ HANDBOOK = (
 
 
 @pytest.fixture(scope='module')
-def kb(tmp_path_factory):
-    root = tmp_path_factory.mktemp('sentences')
-    write(root / 'articles', {'Staff handbook': HANDBOOK})
-    (root / 'articles' / 'untitled.txt').write_text(TRIAL, encoding='utf-8')
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return opql_jax.open(root / 'kb')
+def kb(index):
+    return opql_jax.open(index({'Staff handbook': HANDBOOK, 'untitled': TRIAL}))
 
 
 @pytest.mark.parametrize(

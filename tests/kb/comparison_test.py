@@ -125,7 +125,7 @@ WAYS = """
 """
 
 
-@pytest.mark.parametrize('how, plain, question', ways(WAYS))
+@pytest.mark.parametrize('how, plain, question', list(ways(WAYS)))
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     how, plain, question
 ):
@@ -163,23 +163,18 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
     assert found is not None and found.sides[0].questions[0] == plain and found.asked == asked
 
 
-def test_a_fact_about_both_is_asked_about_each():
-    found = parsed('Were both [Up] and [Down] directed by [Ann]?')
-    assert [side.questions[0] for side in found.sides] == ['Who directed Up?', 'Who directed Down?']
-    assert found.asked == 'Ann'
-
-
 @pytest.mark.parametrize(
-    'question, plain, asked',
+    'question, how, plain, asked',
     examples("""
-        Which of the two songs, [Up] or [Down], is by [Ann]? | Who wrote {}? | Ann
-        Which band was founded by [Ann], [Up] or [Down]? | Who founded {}? | Ann
-        Which of [Up] and [Down] is in [Bergen: place]? | Where is {} located? | Bergen
-        Which one, [Up] or [Down], was released in 1963? | When was {} released? | 1963
+        Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
+        Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
+        Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
+        Which of [Up] and [Down] is in [Bergen: place]? | which | Where is {} located? | Bergen
+        Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
     """),
 )
-def test_which_of_two_a_fact_is_true_of_is_asked_about_each(question, plain, asked):
-    assert asks(question) == ('which', [plain.format('Up'), plain.format('Down')])
+def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plain, asked):
+    assert asks(question) == (how, [plain.format('Up'), plain.format('Down')])
     assert parsed(question).asked == asked
 
 
@@ -203,50 +198,35 @@ def test_other_questions_compare_nothing(question):
 
 
 def test_names_that_the_text_lacks_are_names_still():
-    found = parse(
-        'Who was born first, Ludwig van Ossel or Anna of the Marsh?',
-        names_of('Who was born first, Ludwig van Ossel or Anna of the Marsh?', []),
-    )
-    assert [side.name for side in found.sides] == ['Ludwig van Ossel', 'Anna of the Marsh']
-    assert all(side.entity < 0 for side in found.sides)
+    sides = parsed('Who was born first, Ludwig van Ossel or Anna of the Marsh?').sides
+    assert [(side.name, side.entity) for side in sides] == [
+        ('Ludwig van Ossel', -1),
+        ('Anna of the Marsh', -1),
+    ]
 
 
 # ---- Over text ----
 
-BRIDGES = (
-    'The Harl Bridge was designed by Amara Finch and opened in 1931. It is 412 metres long and '
-    'crosses the Orla at Tamsin. The Corve Bridge was designed by Joel Stern and opened on 9 June '
-    '1954. It is 1.2 km long. The Pell Bridge was not designed by Joel Stern.'
-)
-ENGINEERS = (
-    'Amara Finch was born in Leith in 1888 and died in 1950. Joel Stern was born in Prague on 3 '
-    'March 1901. Finch was Scottish. Stern was a Czech engineer. Ruta Hald, who was never married '
-    'to Joel Stern, was born in Riga in 1910.'
-)
-WINERIES = (
-    'Casa Verde is a winery in Spain. It was founded in 1884 by Pilar Ortega. '
-    'Casa Roja was founded in 1902 by Luis Vidal. Casa Roja is a winery in '
-    'Portugal. Monte Alto is a winery in Spain.'
-)
-MOORS = (
-    'Alder Moor covers 3 square kilometres and is 140 metres high. Bracken Moor covers 420 '
-    'hectares and is 95 metres high. Cotter Moor is 610 feet high.'
-)
-HOLM = 'Ada Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.'
-TARRS = 'Olwen Tarr bought the Lime Kiln in 1911. Bryn Tarr did not buy the Lime Kiln.'
+DOCUMENTS = {
+    'Bridges of the Orla': 'The Harl Bridge was designed by Amara Finch and opened in 1931. It is '
+    '412 metres long and crosses the Orla at Tamsin. The Corve Bridge was designed by Joel Stern '
+    'and opened on 9 June 1954. It is 1.2 km long. The Pell Bridge was not designed by Joel Stern.',
+    'Two engineers': 'Amara Finch was born in Leith in 1888 and died in 1950. Joel Stern was born '
+    'in Prague on 3 March 1901. Finch was Scottish. Stern was a Czech engineer. Ruta Hald, who was '
+    'never married to Joel Stern, was born in Riga in 1910.',
+    'Casa Verde': 'Casa Verde is a winery in Spain. It was founded in 1884 by Pilar Ortega. Casa '
+    'Roja was founded in 1902 by Luis Vidal. Casa Roja is a winery in Portugal. Monte Alto is a '
+    'winery in Spain.',
+    'Three moors': 'Alder Moor covers 3 square kilometres and is 140 metres high. Bracken Moor '
+    'covers 420 hectares and is 95 metres high. Cotter Moor is 610 feet high.',
+    'Olwen Tarr': 'Olwen Tarr bought the Lime Kiln in 1911. Bryn Tarr did not buy the Lime Kiln.',
+    'Ada Holm': 'Ada Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.',
+}
 
 
 @pytest.fixture(scope='module')
 def kb(index):
-    documents = {
-        'Bridges of the Orla': BRIDGES,
-        'Two engineers': ENGINEERS,
-        'Casa Verde': WINERIES,
-        'Three moors': MOORS,
-        'Olwen Tarr': TARRS,
-        'Ada Holm': HOLM,
-    }
-    with opql_jax.open(index(documents)) as opened:
+    with opql_jax.open(index(DOCUMENTS)) as opened:
         yield opened
 
 

@@ -100,13 +100,6 @@ def test_examples_of_the_page(kb, query, names):
     assert set(kb.query(query).names[: len(names)]) == set(names)
 
 
-def test_a_query_and_methods_make_the_same_set(kb, directed):
-    pytest.importorskip('lark')
-    cast = (directed.follow('starring') - kb.entity('Anna Weiss')).where(kind='person').top(2)
-    assert kb.query(str(cast)) == cast
-    assert list(kb.query(str(cast))) == list(cast)
-
-
 @pytest.mark.parametrize(
     'query, said',
     examples("""
@@ -143,20 +136,15 @@ def test_the_command_answers_queries(kb, capsys):
         cli.main(['ask', folder, 'Ingrid Solberg . . directed'])
 
 
-def test_an_unknown_name_is_told_with_the_nearest(kb):
+def test_an_unknown_or_ambiguous_name_is_told_with_what_it_may_mean(kb):
     for name in ('Ingrid Solbreg', 'Ingrid'):
-        said = f"unknown entity '{name}'; did you mean 'Ingrid Solberg'"
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=f"entity '{name}'; did you mean 'Ingrid Solberg'"):
             kb.entity(name)
     with pytest.raises(InputError, match='unknown entity'):
         kb.entity('Oslo').where(entity='Atlantis')
-
-
-def test_an_ambiguous_name_is_told_with_a_sentence_about_each(kb):
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match="'Lind' may be 2 entities") as raised:
         kb.entity('Lind')
     told = str(raised.value)
-    assert "'Lind' may be 2 entities" in told
     assert 'Tomas Lind (person): Tomas Lind was a Swedish actor, born in Uppsala in 1930.' in told
     assert 'Erik Lind (person): ' in told and 'Its music was composed by Erik Lind.' in told
 
@@ -178,12 +166,6 @@ def test_sets_of_two_knowledge_bases_do_not_mix(kb, directed):
         directed & other.entity('Oslo')
     with pytest.raises(TypeError):
         directed & {'Oslo'}
-
-
-def test_endless_queries_are_told(directed):
-    with pytest.raises(InputError, match='more than 100 operations'):
-        for _ in range(100):
-            directed = directed.follow('starring')
 
 
 def test_a_member_says_its_path_with_sentences(kb, directed):

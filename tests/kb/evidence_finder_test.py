@@ -8,7 +8,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse
 
@@ -82,7 +81,7 @@ def test_marks_of_markdown_neither_begin_nor_end_what_is_read(read, shown):
     start = text.index(read)
     reading = Reading([Span(0, start, start + len(read), 1.0)], 0.0, 0.0, 0.0, np.ones(1))
     finder = EvidenceFinder(
-        SimpleNamespace(passages=pa.Table.from_pylist([row])),
+        SimpleNamespace(passage=lambda number: row),
         [],
         SimpleNamespace(index=index, rank=lambda asked, most: [[ranked]]),
         SimpleNamespace(read=lambda asked, texts: [reading]),

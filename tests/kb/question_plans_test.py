@@ -39,10 +39,6 @@ def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     assert plan.split(' / ') in found
 
 
-def test_letters_that_fold_to_others_are_no_kin():
-    assert plans_of('Who is the ſtepmother of [Ada]?') == [['Who is the ſtepmother of [Ada]']]
-
-
 def test_phrases_may_lie_in_phrases():
     found = plans_of('Where did the mother of the director of [Inception] die?')
     assert ['the director of [Inception]', 'the mother of [it]', 'Where did [it] die'] in found
@@ -60,6 +56,7 @@ def test_where_there_is_no_phrase_there_is_one_plan():
         when was the [Eiffel Tower] built
         [Ada]
         what was the name of [Ada]'s ship
+        Who is the ſtepmother of [Ada]?
         who founded [A Inc.]
     """):
         assert plans_of(question) == [[question.rstrip('?')]]
@@ -131,22 +128,25 @@ def test_the_noun_that_is_asked_for_is_read():
 
 
 @pytest.mark.parametrize(
-    'question, why',
+    'question, why, stated',
     examples("""
-        Is Rome in Italy? | yes or no
-        did they meet | yes or no
-        which of the two is older, Ann or Bob | compares
-        who was born first, Ann or Bob | compares
-        Were Ann and Bob born in the same city? | yes or no
-        Why did Ann leave | why
-        how did Ann die | how
-        how many films did Ann direct | counts
-        what is the largest city of Norway | largest
-        who directed the most films | most
+        Is Rome in Italy? | yes or no |
+        did they meet | yes or no |
+        which of the two is older, Ann or Bob | compares |
+        who was born first, Ann or Bob | compares |
+        Were Ann and Bob born in the same city? | yes or no |
+        Why did Ann leave | why |
+        how did Ann die | how |
+        how many films did Ann direct | counts | Ann directed twelve long films.
+        how many novels has Ann written | counts | She wrote 14 novels.
+        how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
+        what is the largest city of Norway | largest | Oslo is the largest city of Norway.
+        who directed the most films | most |
     """),
 )
-def test_what_no_entity_answers_is_told(question, why):
+def test_what_no_entity_answers_is_told_unless_a_sentence_states_it(question, why, stated):
     assert why in out_of_reach(f' {question}')
+    assert not stated or out_of_reach(question, stated) is None
 
 
 def test_other_questions_are_in_reach():
@@ -159,16 +159,3 @@ def test_other_questions_are_in_reach():
         how many cabins does Ann have
     """):
         assert out_of_reach(question) is None, question
-
-
-@pytest.mark.parametrize(
-    'question, stated',
-    [
-        ('what is the largest city of Norway', 'Oslo is the largest city of Norway.'),
-        ('how many films did Ann direct', 'Ann directed twelve long films.'),
-        ('how many novels has Ann written', 'She wrote 14 novels.'),
-        ('how many cabins has Ann', 'ship: Ann | captain: Bo Lee | cabins: 14'),
-    ],
-)
-def test_a_count_or_superlative_that_a_sentence_states_is_in_reach(question, stated):
-    assert out_of_reach(question) and out_of_reach(question, stated) is None

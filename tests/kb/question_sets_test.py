@@ -124,16 +124,6 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
             open_kb(**folder, **{'index': index} | options)
 
 
-def test_a_bad_line_of_a_question_file_is_named(folder, tmp_path):
-    (tmp_path / 'bad.jsonl').write_text('{"id": "1", "question": "who knew ß"}\n')
-    with pytest.raises(
-        InputError,
-        match='bad.jsonl:1: topics: missing, and the text mentions no name: mark its topic',
-    ):
-        infer(**folder, questions=str(tmp_path / 'bad.jsonl'), output=str(tmp_path / 'out.jsonl'))
-    assert not (tmp_path / 'out.jsonl').exists()
-
-
 # evaluate.
 
 

@@ -22,7 +22,7 @@ from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.text.question_plans import Step, wanted
-from opql_jax.kb.text.text_answerer import Entries, TextAnswerer, first_entries
+from opql_jax.kb.text.text_answerer import Entries, TextAnswerer
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.mention_kinds import THING
 
@@ -135,17 +135,19 @@ class SetEvaluator(Closeable):
     def _follow(self, query: tree.Follow) -> Evaluated:
         time_limit.check()  # a part of a set would be another set
         start, answerer = self.evaluate(query.start), self.answerer
-        topics, alpha = start.entities[:TOPICS], start.weights[:TOPICS]
-        topic, rows, ends = self._entries_of(topics, query.inverse)
-        # Else each film would lead to 'film', by most relations.
-        if CONCEPT not in wanted(f'what {query.relation}').kinds:
-            named = self._is_named[ends]
-            topic, rows, ends = topic[named], rows[named], ends[named]
-        if not len(rows):
+        alpha = start.weights[:TOPICS]
+        entries = answerer.entries_from(
+            _step(query.relation),
+            self.relation(query.relation),
+            start.entities[:TOPICS],
+            log_weights(alpha),
+            # Else each film would lead to 'film', by most relations.
+            lambda ends: self._is_named[ends] | (CONCEPT in wanted(f'what {query.relation}').kinds),
+            inverse=query.inverse,
+            kept=KEPT,
+        )
+        if entries is None:
             return Evaluated(np.zeros(0, np.int64), np.zeros(0, np.float32))
-        cosines = answerer.entry_relations(rows) @ self.relation(query.relation)
-        found = Entries(rows, topic, ends, cosines, np.zeros(len(rows)), log_weights(alpha)[topic])
-        entries = answerer.best_entries(_step(query.relation), found, kept=KEPT)
         beta = masked_softmax(entries.logits(answerer.map))
         kept = beta >= LEAST * beta[0]
         entries, masses = entries.take(kept), (beta[kept] * (alpha[0] / beta[0])).astype(np.float32)
@@ -155,30 +157,10 @@ class SetEvaluator(Closeable):
         """The relation [d_r] float32 that words name, as it is followed."""
         return self.answerer.map(self.answerer.relations([_step(words)]))[0]
 
-    def _entries_of(
-        self, entities: np.ndarray, inverse: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Entries that lead from entities: of which of them, their rows, and where they lead."""
-        memory = self.memory
-        if not inverse:
-            which, rows = first_entries(memory.offsets, entities)
-            return which, rows, memory.target[rows]
-        rows_by_target, offsets = self._by_target
-        which, places = first_entries(offsets, entities)
-        rows = rows_by_target[places]
-        return which, rows, memory.topic[rows]
-
     @functools.cached_property
     def _is_named(self) -> np.ndarray:
         """Whether entities have names, unlike concepts."""
         return np.array([kind != CONCEPT for kind in self.store.vocab.kinds], bool)
-
-    @functools.cached_property
-    def _by_target(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the memory by target, and where those of each begin."""
-        target, count = self.memory.target, len(self.store.vocab)
-        counts = np.bincount(target, minlength=count)
-        return np.argsort(target, kind='stable'), np.concatenate([[0], np.cumsum(counts)])
 
 
 def _step(relation: str) -> Step:

@@ -58,16 +58,10 @@ class AskedFor:
 
     def may_be(self, wanted: Wanted, targets) -> np.ndarray:
         """Whether entities may be what is asked for, as far as their kinds tell: [n] bool."""
-        kinds, unasked = (
-            self._kinds[targets],
-            [kind for kind in _UNASKED if kind not in wanted.kinds],
-        )
-        may = ~np.isin(kinds, unasked)
-        return (
-            may & np.isin(kinds, wanted.kinds)
-            if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT)
-            else may
-        )
+        kinds = self._kinds[targets]
+        if wanted.kinds and wanted.kinds[0] in (*VALUES, CONCEPT):
+            return np.isin(kinds, wanted.kinds)
+        return ~np.isin(kinds, [kind for kind in _UNASKED if kind not in wanted.kinds])
 
     def _defined_as(self, entity: int) -> frozenset[str]:
         """The words by which the document about an entity says what it is."""

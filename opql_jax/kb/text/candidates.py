@@ -93,9 +93,7 @@ class Evidence(NamedTuple):
     @property
     def unanswered(self) -> float:
         """The probability that the passages answer neither the question nor its last step."""
-        return min(
-            [self.reading.unanswered, *([self.step.reading.unanswered] if self.step else [])]
-        )
+        return min(each.reading.unanswered for each in (self, self.step) if each)
 
 
 def with_step(evidence: Evidence, step: Evidence, share: float, before: int) -> Evidence:
@@ -156,11 +154,9 @@ def read_candidates(evidence: Evidence) -> list[Candidate]:
     """
     found: list[Candidate] = []
     of_key: dict[object, Candidate] = {}
-    of_steps = (
-        [(evidence, 1.0)]
-        if evidence.step is None
-        else [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
-    )
+    of_steps = [(evidence, 1.0)]
+    if evidence.step is not None:
+        of_steps = [(evidence, 0.5), (evidence.step, 0.5 * evidence.share)]
     for each, weight in of_steps:
         for span, text, entity in zip(each.reading.spans, each.texts, each.entities):
             key = entity if entity >= 0 else fold(text)
@@ -268,25 +264,18 @@ def without_parts(found: list[Candidate], is_value: Callable[[Candidate], bool])
     """The candidates without values inside likelier spans: 'half' counts for 'over half'."""
     left = []
     for one in found:
-        longer = (
-            max(
-                (
-                    other
-                    for other in found
-                    if other.entity < 0
-                    and other.read > one.read
-                    and (_has(other, one) if one.spans else _is_within(one.text, other.text))
-                ),
-                key=lambda other: other.read,
-                default=None,
-            )
+        longer = [
+            other
+            for other in found
             if is_value(one)
-            else None
-        )
-        if longer is None:
-            left.append(one)
+            and other.entity < 0
+            and other.read > one.read
+            and (_has(other, one) if one.spans else _is_within(one.text, other.text))
+        ]
+        if longer:
+            _join(max(longer, key=lambda other: other.read), one)
         else:
-            _join(longer, one)
+            left.append(one)
     return left
 
 
@@ -332,13 +321,9 @@ def followed_features(shares: np.ndarray, fits: np.ndarray, path: PathFeatures) 
         path: of the best path.
     """
     rows = np.zeros((len(shares), len(FEATURES)))
-    values = {
-        'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN),
-        'kind': fits,
-        'other': fits < 0,
-    }
-    for name, value in (
-        values | {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}
-    ).items():
+    values = {name: np.where(shares > 0, value, 0) for name, value in path._asdict().items()}
+    values |= {'share': np.clip(log_odds(shares), -CERTAIN, CERTAIN)}
+    values |= {'kind': fits, 'other': fits < 0}
+    for name, value in values.items():
         rows[:, FEATURES.index(name)] = value
     return rows

@@ -12,12 +12,7 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.text.marked_questions import (
-    Name,
-    Side,
-    find_pair,
-    readings,
-)
+from opql_jax.kb.text.marked_questions import Name, Side, find_pair, readings
 
 # Pseudo-count of each of the two, and the most that their probabilities may be, so that neither is
 # sure: the reader, which was taught by few such questions, is right in 7 of 10, whatever it says.
@@ -66,16 +61,12 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
     known = {number: answer.probabilities[places].sum() for number, places in of_side.items()}
     ranked = sorted((number for number in of_side if of_side[number]), key=lambda n: -known[n])
     if not ranked:
-        return dataclasses.replace(
-            answer,
-            entities=np.zeros(0, np.int64),
-            weights=np.zeros(0, np.float32),
-            probabilities=None,
-            note='the text does not decide between the two',
-        )
+        nothing = {name: getattr(answer, name)[:0] for name in ('entities', 'weights')}
+        note = 'the text does not decide between the two'
+        return dataclasses.replace(answer, **nothing, probabilities=None, note=note)
     total = sum(known.values()) + 2 * _PRIOR
-    shares = np.array([(known[number] + _PRIOR) / total for number in ranked], np.float32)
-    shares = np.minimum(shares, _MOST)
+    likely = [min((known[number] + _PRIOR) / total, _MOST) for number in ranked]
+    shares = np.array(likely, np.float32)
     return dataclasses.replace(
         answer,
         entities=answer.entities[[of_side[number][0] for number in ranked]],

@@ -26,12 +26,8 @@ class ClosestSentences:
         self, prepared: Prepared, encoder: TextEncoder, memory: Memory, index: IndexFolder
     ):
         """Takes the index of `prepared`'s passages, their memory, and the encoder of both."""
-        self._passages, self._encoder, self._memory, self._index = (
-            prepared.passages,
-            encoder,
-            memory,
-            index,
-        )
+        self._prepared, self._encoder = prepared, encoder
+        self._memory, self._index = memory, index
 
     def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
         """The memory entries whose targets are in the sentences most like a question.
@@ -41,10 +37,8 @@ class ClosestSentences:
         A target that only the title of a passage names does not count, though the title stands
         before the first sentence.
         """
-        cosines, first = (
-            self._cosines(self._encoder.encode_texts([question])[0]),
-            self._first_sentence,
-        )
+        cosines = self._cosines(self._encoder.encode_texts([question])[0])
+        first = self._first_sentence
         best = np.sort(np.argsort(-cosines, kind='stable')[:SENTENCES])
         passages = np.unique(np.searchsorted(first, best, side='right') - 1)
         rows = self._memory.rows(self._memory.read_from(passages))
@@ -52,14 +46,10 @@ class ClosestSentences:
         sentences, is_title = first[mentions['passage']], np.zeros(len(rows), bool)
         for passage in passages:
             here = mentions['passage'] == passage
-            (row,) = self._passages.slice(passage, 1).to_pylist()
-            sentences[here] += (
-                np.searchsorted(
-                    row['sentence_starts'], mentions['target_start'][here], side='right'
-                )
-                - 1
-            )
-            is_title[here] = mentions['target_start'][here] < title_length(row)
+            row = self._prepared.passage(passage)
+            starts = mentions['target_start'][here]
+            sentences[here] += np.searchsorted(row['sentence_starts'], starts, side='right') - 1
+            is_title[here] = starts < title_length(row)
         kept = np.isin(sentences, best) & ~is_title
         return rows[kept], cosines[sentences[kept]]
 

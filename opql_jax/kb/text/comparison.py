@@ -29,6 +29,7 @@ from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, refutes
+from opql_jax.kb.text.stated import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
@@ -48,10 +49,6 @@ _OF_ANOTHER, _FAR = 0.3, 0.6
 _OTHER_WORDS = 0.5
 # Paths to an answer, of which the best is taken.
 _PATHS = 3
-# How a sentence begins that is about what the one before names.
-_GOES_ON = re.compile(
-    r'(?:it|its|he|his|she|her|they|their|this|these|the (?=[a-z]))\b', re.IGNORECASE
-)
 # What stands before the words that belong to a noun.
 _PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
@@ -147,34 +144,28 @@ def answer(
     verdict = decide(comparison, plain)
     if verdict.said is None and comparison.how == 'which':
         return None  # reading the question as it is may still choose
-    is_cut = any(part.is_cut for part in verdict.answers)
+    parts = verdict.answers
+    found = Answer(
+        parts=parts,
+        is_cut=any(part.is_cut for part in parts),
+        note=f'the text does not decide this: {verdict.note}',
+    )
     if verdict.said is None:
-        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32), ()
-        return Answer(
-            *nothing,
-            parts=verdict.answers,
-            is_cut=is_cut,
-            note=f'the text does not decide this: {verdict.note}',
-        )
+        return found
     entity, phrases = -1, (str(verdict.said),)
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
         entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    parts = verdict.answers
     probability = compared_probability(
         verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1
     )
     probability *= _DOUBTFUL if verdict.is_doubtful else 1
-    probabilities = np.array([probability], np.float32)
-    one = np.ones(1, np.float32)
-    return Answer(
-        np.array([entity]),
-        one,
-        (),
-        probabilities,
+    return dataclasses.replace(
+        found,
+        entities=np.array([entity]),
+        weights=np.ones(1, np.float32),
+        probabilities=np.array([probability], np.float32),
         phrases=phrases,
-        parts=parts,
-        is_cut=is_cut,
         note=verdict.note,
     )
 
@@ -203,33 +194,32 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
     )
+    return Verdict(*_decided(comparison, found, answer), rests_on, note)
+
+
+# What was said, how probable that is, and whether it is doubtful.
+_Said = tuple[str | int | None, float, bool]
+_UNKNOWN: _Said = (None, 0.0, False)
+
+
+def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answerer) -> _Said:
+    """What the values found for the sides come to."""
     if comparison.how == 'which':
         each = [_confirm(comparison, one, answer) if one else _UNKNOWN for one in found]
         chosen = [number for number, (said, *_) in enumerate(each) if said == 'yes']
-        if len(chosen) != 1:
-            return Verdict(None, 0.0, False, rests_on, note)
-        _, probability, is_doubtful = each[chosen[0]]
-        return Verdict(chosen[0], probability, is_doubtful, rests_on, note)
-    if not all(found):
-        return Verdict(None, 0.0, False, rests_on, note)
-    known: list[Found] = [one for one in found if one]
-    if comparison.how in ('least', 'most', 'same', 'different') or (
-        len(known) == 2 and not comparison.asked
-    ):
-        said, probability = _of_two(comparison, *known)
-        return Verdict(said, probability, any(one.is_doubtful for one in known), rests_on, note)
+        return (chosen[0], *each[chosen[0]][1:]) if len(chosen) == 1 else _UNKNOWN
+    known = [one for one in found if one]
+    if len(known) < len(found):
+        return _UNKNOWN
+    if len(known) == 2 and not comparison.asked:
+        return *_of_two(comparison, *known), any(one.is_doubtful for one in known)
     each = [_confirm(comparison, one, answer) for one in known]
-    decisive = (
-        each
-        if all(said == 'yes' for said, *_ in each)
-        else sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
-    )
-    if not decisive:
-        return Verdict(None, 0.0, False, rests_on, note)
-    probability = float(np.prod([probability for _, probability, _ in decisive]))
-    return Verdict(
-        decisive[0][0], probability, any(doubtful for *_, doubtful in decisive), rests_on, note
-    )
+    if any(said != 'yes' for said, *_ in each):
+        each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
+    if not each:
+        return _UNKNOWN
+    probability = float(np.prod([probability for _, probability, _ in each]))
+    return each[0][0], probability, any(is_doubtful for *_, is_doubtful in each)
 
 
 def _only(found: Found) -> Answer:
@@ -247,33 +237,31 @@ def _only(found: Found) -> Answer:
 def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -> list[Found]:
     """The answers to the questions about a side that are values of the right kind."""
     candidates: list[Found] = []
-    for answer in answers:
-        for place, member in enumerate(answer):
-            if place == _LOOKED_AT:
-                break
-            probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
-            if probability >= _LEAST and _is_value(comparison.measure, member):
-                supports = [
-                    (_support(answer, path), _wording(comparison, answer, path), path[-1])
-                    for path in answer.paths(member.id, _PATHS)
-                    if path
-                ]
-                support, wording, fact = max(
-                    supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
-                )
-                candidates.append(
-                    Found(
-                        answer,
-                        member.id,
-                        _value(comparison.measure, member, fact),
-                        probability,
-                        fact,
-                        member.weight * support * wording,
-                        probability * support * wording,
-                        support <= _OF_ANOTHER or wording < 1,
-                        support <= _OF_ANOTHER,
-                    )
-                )
+    for answer, member in ((each, one) for each in answers for one in list(each)[:_LOOKED_AT]):
+        probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
+        if probability < _LEAST or not _is_value(comparison.measure, member):
+            continue
+        supports = [
+            (_support(answer, path), _wording(comparison, answer, path), path[-1])
+            for path in answer.paths(member.id, _PATHS)
+            if path
+        ]
+        support, wording, fact = max(
+            supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
+        )
+        candidates.append(
+            Found(
+                answer,
+                member.id,
+                _value(comparison.measure, member, fact),
+                probability,
+                fact,
+                member.weight * support * wording,
+                probability * support * wording,
+                support <= _OF_ANOTHER or wording < 1,
+                support <= _OF_ANOTHER,
+            )
+        )
     return candidates
 
 
@@ -320,26 +308,14 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
 
     Who directed something has not written it.
     """
-    text, topics = answer.question.text, answer.question.topics
-    asked = set(
-        words_of(
-            ''.join(
-                text[end:start]
-                for (_, end), (start, _) in itertools.pairwise([(0, 0), *topics, (len(text), 0)])
-            )
-        )
-    )
-    asked -= _ANY_WORDS
+    text, sentence = answer.question.text, path[-1].sentence
+    if sentence is None or comparison.how not in ('is', 'which'):
+        return 1.0
+    places = itertools.pairwise([(0, 0), *answer.question.topics, (len(text), 0)])
+    asked = set(words_of(''.join(text[end:start] for (_, end), (start, _) in places))) - _ANY_WORDS
     for forms in _FORMS:
         asked |= forms if asked & forms else set()
-    sentence = path[-1].sentence
-    has = (
-        sentence is None
-        or not asked
-        or comparison.how not in ('is', 'which')
-        or not asked.isdisjoint(words_of(sentence))
-    )
-    return 1.0 if has else _OTHER_WORDS
+    return _OTHER_WORDS if asked and asked.isdisjoint(words_of(sentence)) else 1.0
 
 
 def _support(answer: Answer, path: Path) -> float:
@@ -347,31 +323,9 @@ def _support(answer: Answer, path: Path) -> float:
 
     1 if each has both names.
     """
-    store, text = answer.store, answer.question.text
-    if path[0].topic in {store.vocab.names[entity] for entity in answer.question.entities}:
-        return float(np.prod([_says(store, fact) for fact in path]))
-    names = [text[start:end] for start, end in answer.question.topics]
-    return 1.0 if _is_about(store, path[-1], names) else _OF_ANOTHER
-
-
-def _is_about(store: FactStore, fact: Fact, names: Sequence[str]) -> bool:
-    """Whether the sentence of a fact's target has one of some names.
-
-    A sentence may also go on about what one before it names.
-    """
-    if fact.passage is None:
-        return True
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    place = passage['text'].find(said := paths.target_sentence(store, fact))
-    starts = [start for start in passage['sentence_starts'] if start <= place]
-    while starts and _GOES_ON.match(said) and not any(name in said for name in names):
-        said = (
-            passage['text'][starts[-2] : starts[-1]].strip()
-            if len(starts) > 1
-            else passage['title']
-        )
-        starts.pop()
-    return any(name in said for name in names)
+    if path[0].topic in asked_about(answer):
+        return float(np.prod([_says(answer.store, fact) for fact in path]))
+    return 1.0 if is_about(answer, path[0]) else _OF_ANOTHER
 
 
 def _says(store: FactStore, fact: Fact) -> float:
@@ -383,7 +337,7 @@ def _says(store: FactStore, fact: Fact) -> float:
         return 1.0
     if fact.topic_span[0] > start or _is_name_first(said):
         return _OF_ANOTHER
-    return 1.0 if _GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
+    return 1.0 if GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
 
 
 def _is_name_first(said: str) -> bool:
@@ -417,45 +371,28 @@ def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | in
     return int((order > 0) == (how == 'least')), probability
 
 
-# What `_confirm` says where nothing was found.
-_UNKNOWN = (None, 0.0, False)
-
-
-def _confirm(
-    comparison: Comparison, found: Found, answer: Answerer
-) -> tuple[str | None, float, bool]:
-    """Whether what was found is what is asked: 'yes', 'no' or None, how probable, and if doubtful."""  # noqa: E501
-    is_negated = _is_denied(found, comparison)
+def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
+    """Whether what was found is what is asked: 'yes', 'no' or None."""
+    is_negated, how_sure = _is_denied(found, comparison), (found.probability, found.is_doubtful)
     if comparison.how in ('less', 'more'):
         order = values.compare('date', found.name, comparison.asked)
-        said = (
-            None
-            if is_negated or not order
-            else 'yes'
-            if (order < 0) == (comparison.how == 'less')
-            else 'no'
-        )
-        return said, found.probability, found.is_doubtful
+        if is_negated or not order:
+            return None, *how_sure
+        return 'yes' if (order < 0) == (comparison.how == 'less') else 'no', *how_sure
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
         if is_negated:
             is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
-            return ('no' if is_refuted else None), found.probability, found.is_doubtful
-        is_said = _is_described(comparison, found)
-        return ('yes' if is_said else None), found.probability, found.is_doubtful
+            return 'no' if is_refuted else None, *how_sure
+        return 'yes' if _is_described(comparison, found) else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
-    if comparison.measure == 'country':
-        return (
-            ('no' if country(found.name) and country(comparison.asked) else None),
-            found.probability,
-            found.is_doubtful,
-        )
+    if comparison.measure == 'country' or (comparison.is_place and country(found.name)):
+        is_other = country(found.name) and country(comparison.asked)
+        return 'no' if is_other else None, *how_sure
     if not comparison.is_place:
-        return 'no', found.probability, found.is_doubtful
-    if country(found.name):
-        return ('no' if country(comparison.asked) else None), found.probability, found.is_doubtful
+        return 'no', *how_sure
     asked = answer([f'Where is {comparison.asked} located?'])
     if any(
         _same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]

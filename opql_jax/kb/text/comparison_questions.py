@@ -247,18 +247,15 @@ def _when(said: str, is_base: bool) -> str:
         r'(?:came|come) out|(?:was |were )?come out|(?:was|were|got|be) released', said
     ):
         return 'When was {x} released?'
-    if passive := re.fullmatch(
-        rf'(?:(?:{IS}|got|be) (?:be )?)?([a-z]+(?:ed|en|born|wn|lt|de|ung'
-        rf'|gun))((?: [a-z]+){{0,3}})',
-        said,
-    ):
-        verb, tail = passive.groups()
-        if verb == 'died':
-            return f'When did {{x}} die{tail}?'
-        return f'When was {{x}} {verb}{tail}?'
-    if past := re.fullmatch(r'([a-z]+)((?: [a-z]+){0,3})', said):
-        if past[1] in BASES:
-            return f'When did {{x}} {BASES[past[1]]}{past[2]}?'
+    participle = r'[a-z]+(?:ed|en|born|wn|lt|de|ung|gun)'
+    tail = r'((?: [a-z]+){0,3})'
+    if passive := re.fullmatch(rf'(?:(?:{IS}|got|be) (?:be )?)?({participle}){tail}', said):
+        if passive[1] == 'died':
+            return f'When did {{x}} die{passive[2]}?'
+        return f'When was {{x}} {passive[1]}{passive[2]}?'
+    past = re.fullmatch(rf'([a-z]+){tail}', said)
+    if past and past[1] in BASES:
+        return f'When did {{x}} {BASES[past[1]]}{past[2]}?'
     return 'When was {x} born?' if said in ('was born', 'born', 'is born') else ''
 
 
@@ -297,7 +294,7 @@ def _read_same(marked: Marked) -> Comparison | None:
             r'\b(?:both|all|each|come|originate|also|share|located|situated|lie)\b', ' ', between
         ).split()
     )
-    noun = re.sub(r'^(?:nationalities)$', 'nationality', re.sub(r'^(countr)ies$', r'\1y', noun))
+    noun = {'nationalities': 'nationality', 'countries': 'country'}.get(noun, noun)
     role = pair.role
     if of := re.fullmatch(
         r'(?:have|has)(?: the)? ([a-z]+?)s?(?: (?:who|that|which)(?: are| were| come'
@@ -307,52 +304,31 @@ def _read_same(marked: Marked) -> Comparison | None:
         role, between = of[1], of[2]
     role = re.sub(r's$', '', role) if role.endswith('s') and pair.role else role
     measure, asks = 'name', ()
-    is_place_of_event = re.fullmatch(r'([a-z]+) (in|on|at)', between)
-    if re.fullmatch('country|nationality', noun) and not is_place_of_event:
-        measure = 'country'
-        is_there = (
-            between in ('in', 'within') or 'located in' in found[2] or 'situated in' in found[2]
-        )
-        asks = LOCATED if is_there else COUNTRY
+    event = re.fullmatch(r'([a-z]+) (in|on|at)', between)
+    if re.fullmatch('country|nationality', noun) and not event:
         if between not in ('', 'from', 'of', 'in', 'have', 'with', 'within', 'having'):
             return None
+        is_there = between in ('in', 'within') or re.search('(?:locat|situat)ed in', found[2])
+        measure, asks = 'country', LOCATED if is_there else COUNTRY
     elif by := re.fullmatch(r'([a-z]+) by', between):
         asks = (f'Who {PAST_OF_PARTICIPLE.get(by[1], by[1])} {{x}}?',)
-    elif is_place_of_event:
-        verb = is_place_of_event[1]
-        measure = (
-            'date'
-            if noun in ('year', 'day', 'date', 'decade', 'century')
-            else 'country'
-            if noun == 'country'
-            else 'name'
-        )
-        asks = (
-            (f'When did {{x}} {verb}?' if aux == 'did' else f'When was {{x}} {verb}?',)
-            if measure == 'date'
-            else (
-                f'In which {noun} did {{x}} {verb}?'
-                if aux == 'did'
-                else f'In which {noun} was {{x}} {verb}?',
-            )
-        )
+    elif event:
+        if noun in ('decade', 'century'):
+            return None
+        measures = {'year': 'year', 'day': 'date', 'date': 'date', 'country': 'country'}
+        measure = measures.get(noun, 'name')
+        when = 'When' if measure in ('date', 'year') else f'In which {noun}'
+        asks = (f'{when} {"did" if aux == "did" else "was"} {{x}} {event[1]}?',)
     elif between in ('', 'have', 'has', 'of', 'with', 'having'):
-        asks = (
-            f'Who is the {noun} of {{x}}?'
-            if re.fullmatch(PERSON, noun)
-            else f'What is the {noun} of {{x}}?',
-        )
-    elif between in ('in', 'from'):
-        asks = (
-            (f'In which {noun} is {{x}}?',)
-            if between == 'in'
-            else (f'Which {noun} is {{x}} from?',)
-        )
-    if not asks or (measure == 'date' and noun in ('decade', 'century')):
+        asks = (f'{"Who" if re.fullmatch(PERSON, noun) else "What"} is the {noun} of {{x}}?',)
+    elif between == 'in':
+        asks = (f'In which {noun} is {{x}}?',)
+    elif between == 'from':
+        asks = (f'Which {noun} is {{x}} from?',)
+    if not asks:
         return None
     sides = marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)
-    how = 'different' if word == 'different' else 'same'
-    return Comparison(sides, how, 'year' if measure == 'date' and noun == 'year' else measure)
+    return Comparison(sides, 'different' if word == 'different' else 'same', measure)
 
 
 def _read_order(marked: Marked) -> Comparison | None:

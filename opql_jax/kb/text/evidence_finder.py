@@ -42,12 +42,8 @@ class EvidenceFinder:
         self, prepared: Prepared, kinds: Sequence[str], retriever: Retriever, reader: Reader
     ):
         """Takes the text, the kinds of its entities, the retriever, and the reader."""
-        self._passages, self._kinds, self._retriever, self._reader = (
-            prepared.passages,
-            kinds,
-            retriever,
-            reader,
-        )
+        self._prepared, self._kinds = prepared, kinds
+        self._retriever, self._reader = retriever, reader
 
     def find(
         self,
@@ -144,7 +140,7 @@ class EvidenceFinder:
             end += 1
         if start >= end or start < cut < end:
             return None
-        row = self._passages.slice(number, 1).to_pylist()[0]
+        row = self._prepared.passage(number)
         shift = text_start(row) - cut
         if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
             return None

@@ -79,19 +79,13 @@ def read_fact(marked: Marked) -> Comparison | None:
         return None
     if found := _read_plain_fact(marked):
         return found
-    for pattern in (rf'\b(?:the )?{ROLE} of @(?P<mark>\d)', rf"@(?P<mark>\d)'s? {ROLE}"):
+    role = f'(?P<role>{ROLE})'
+    for pattern in (rf'\b(?:the )?{role} of @(?P<mark>\d)', rf"@(?P<mark>\d)'s? {role}"):
         if of := re.search(pattern, marked.text):
-            role, number = (
-                next(group for group in of.groups() if not group.isdigit()),
-                int(of['mark']),
-            )
-            said = (
-                *marked.said[:number],
-                f'the {role} of {marked.said[number]}',
-                *marked.said[number + 1 :],
-            )
+            number, said = int(of['mark']), list(marked.said)
+            said[number] = f'the {of["role"]} of {said[number]}'
             text = f'{marked.text[: of.start()]}@{number}{marked.text[of.end() :]}'
-            if found := _read_plain_fact(dataclasses.replace(marked, text=text, said=said)):
+            if found := _read_plain_fact(dataclasses.replace(marked, text=text, said=tuple(said))):
                 return found
     return None
 

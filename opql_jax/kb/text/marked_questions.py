@@ -215,13 +215,14 @@ class Pair(NamedTuple):
 
 
 ROLE = r'([a-z]+(?: (?!(?:who|that|which|whose|born|died|is|was|are|were)\b)[a-z]+)?)'
+_LEFT, _JOINED, _RIGHT = r'@(?P<left>\d)', r',? (?P<word>and|or)', r'@(?P<right>\d)'
 _PAIRS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf'(?:the )?{ROLE} of @(\d),? (and|or) (?:the )?\1 of @(\d)',
-        rf"@(\d)'s? {ROLE},? (and|or) @(\d)'s? \2\b",
-        r'(?:both )?(?:the )?(?:both )?([a-z]+)s of (?:both )?@(\d),? (and|or) @(\d)',
-        r"(?:both )?@(\d)(?:'s?)?,? (and|or) @(\d)(?:'s?(?!\w))?",
+        rf'(?:the )?(?P<role>{ROLE}) of {_LEFT}{_JOINED} (?:the )?(?P=role) of {_RIGHT}',
+        rf"{_LEFT}'s? (?P<role>{ROLE}){_JOINED} {_RIGHT}'s? (?P=role)\b",
+        rf'(?:both )?(?:the )?(?:both )?(?P<role>[a-z]+)s of (?:both )?{_LEFT}{_JOINED} {_RIGHT}',
+        rf"(?P<role>)(?:both )?{_LEFT}(?:'s?)?{_JOINED} {_RIGHT}(?:'s?(?!\w))?",
     )
 )
 _NO_ROLE = re.compile(rf'(?:.* )?(?:which|who|what|one|{IS}|did|do|does|between)\b.*')
@@ -229,18 +230,8 @@ _NO_ROLE = re.compile(rf'(?:.* )?(?:which|who|what|one|{IS}|did|do|does|between)
 
 def find_pair(text: str) -> Pair | None:
     """The first two names joined by 'and' or 'or', as '@0 or @1'; None if none are."""
-    for number, pattern in enumerate(_PAIRS):
-        for found in pattern.finditer(text):
-            groups = found.groups()
-            if number == 0:
-                role, left, word, right = groups
-            elif number == 1:
-                left, role, word, right = groups
-            elif number == 2:
-                role, left, word, right = groups
-            else:
-                (left, word, right), role = groups, ''
-            if _NO_ROLE.fullmatch(role):
-                continue
-            return Pair(left, right, word, role, f'{text[: found.start()]}X{text[found.end() :]}')
+    for found in (found for pattern in _PAIRS for found in pattern.finditer(text)):
+        if not _NO_ROLE.fullmatch(found['role']):
+            rest = f'{text[: found.start()]}X{text[found.end() :]}'
+            return Pair(found['left'], found['right'], found['word'], found['role'], rest)
     return None

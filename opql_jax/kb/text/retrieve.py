@@ -24,7 +24,7 @@ from opql_jax.corpus.question_linking import followed, joined
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.answer_record import COUNT, PROBABILITY, object_schema
+from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.models.passage_encoder import PassageEncoder
@@ -135,45 +135,32 @@ class Documents(list[Retrieved]):
 # JSON Schema of the record of documents.
 _DOCUMENT = object_schema(
     {
-        'document': {'type': 'string', 'description': 'its id'},
-        'title': {'type': 'string'},
-        'text': {'type': 'string', 'description': 'of its best passage'},
-        'score': {
-            'type': 'number',
-            'description': (
-                'its share of the chains of passages that were found, by which they are ranked'
-            ),
-        },
-        'why': {'type': 'string', 'description': 'how it was reached'},
-        'probability': PROBABILITY
-        | {
-            'description': (
-                'that the passage is evidence for the answer; can be compared between questions'
-            )
-        },
-        'start': COUNT
-        | {'description': 'where the passage begins in the document, in code points'},
-        'end': COUNT | {'description': 'where it ends'},
-        'sentence': {
-            'type': 'array',
-            'items': COUNT,
-            'minItems': 2,
-            'maxItems': 2,
-            'description': (
-                'start and end, in the text, of the sentence that suits the question best'
-            ),
-        },
+        'document': 'its id',
+        'title': 'of the document',
+        'text': 'of its best passage',
+        'score': (
+            NUMBER,
+            'its share of the chains of passages that were found, by which they are ranked',
+        ),
+        'why': 'how it was reached',
+        'probability': (
+            PROBABILITY,
+            'that the passage is evidence for the answer; can be compared between questions',
+        ),
+        'start': (COUNT, 'where the passage begins in the document, in code points'),
+        'end': (COUNT, 'where it ends'),
+        'sentence': (
+            {'type': 'array', 'items': COUNT, 'minItems': 2, 'maxItems': 2},
+            'start and end, in the text, of the sentence that suits the question best',
+        ),
     },
     optional=('start', 'end', 'sentence'),
 )
 SCHEMA = object_schema(
     {
-        'question': {'type': 'string', 'description': 'what was asked'},
-        'note': {
-            'type': 'string',
-            'description': 'what was left out to bound the work; absent if nothing',
-        },
-        'documents': {'type': 'array', 'description': 'best first', 'items': _DOCUMENT},
+        'question': 'what was asked',
+        'note': 'what was left out to bound the work; absent if nothing',
+        'documents': ({'type': 'array', 'items': _DOCUMENT}, 'best first'),
     },
     optional=('note',),
     description='The documents that together answer a question.',

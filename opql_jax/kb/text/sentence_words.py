@@ -12,7 +12,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
 
-# Sentences whose words are cached, some 10 MB.
+# Sentences, and passages, whose words are cached: some tens of megabytes.
 _CACHED = 1 << 13
 # Weight of a rare word of the step anywhere in the sentences, where one beside the target counts 1.
 _ANYWHERE = 0.3
@@ -38,10 +38,11 @@ class SentenceWords:
         self._memory, self._index = memory, index
         # The plans of a question, and the questions of a conversation, meet the same sentences
         # again and again.
-        self._stems = functools.lru_cache(_CACHED)(functools.partial(_stems_of, texts))
-        self._nearness = functools.lru_cache(_CACHED)(functools.partial(_nearness_in, texts))
-        self._stems_of_passage = functools.lru_cache(_CACHED >> 3)(
-            lambda passage: frozenset(words_of(texts[passage].as_py()))
+        self._stems = functools.lru_cache(_CACHED)(
+            lambda passage, *span: frozenset(words_of(texts[passage].as_py()[slice(*span)]))
+        )
+        self._nearness = functools.lru_cache(_CACHED)(
+            lambda passage, *spans: _nearness(texts[passage].as_py(), *spans)
         )
 
     def shares(self, step: Step, rows) -> np.ndarray:
@@ -60,7 +61,7 @@ class SentenceWords:
         for passage, *spans in zip(*(mentions[name].tolist() for name in columns)):
             _, target, *sentences = zip(spans[::2], spans[1::2])
             said.append(
-                frozenset().union(*(self._stems(passage, sentence) for sentence in sentences))
+                frozenset().union(*(self._stems(passage, *sentence) for sentence in sentences))
             )
             near.append(self._nearness(passage, target, sentences[1]))
         stems = set().union(*said, *near)
@@ -84,7 +85,7 @@ class SentenceWords:
         if not others:
             return np.zeros(len(rows))
         passages, place = np.unique(self._memory.mentions(rows)['passage'], return_inverse=True)
-        stems = [self._stems_of_passage(passage) for passage in passages.tolist()]
+        stems = [self._stems(passage, None) for passage in passages.tolist()]
         return np.array([np.mean([not name <= of for name in others]) for of in stems])[place]
 
     def _rarity(self, word: str) -> float:
@@ -95,16 +96,6 @@ class SentenceWords:
 def _words_beside_topic(step: Step) -> list[str]:
     """The words of a step, its topic aside."""
     return words_of(step.text[: step.topic[0]] + ' ' + step.text[step.topic[1] :])
-
-
-def _stems_of(texts: pa.StringArray, passage: int, sentence: tuple[int, int]) -> frozenset[str]:
-    return frozenset(words_of(texts[passage].as_py()[slice(*sentence)]))
-
-
-def _nearness_in(
-    texts: pa.StringArray, passage: int, target: tuple[int, int], sentence: tuple[int, int]
-) -> dict[str, float]:
-    return _nearness(texts[passage].as_py(), target, sentence)
 
 
 _SAID = re.compile(r"\w[\w'’-]*|,")

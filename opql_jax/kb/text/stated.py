@@ -13,12 +13,18 @@ from collections.abc import Iterator
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.paths import Fact, target_sentence
+from opql_jax.kb.paths import Fact
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked, and the factor of its probability if none states it, which
 # leaves it unsure.
 _FACTS, _UNSTATED = 3, calibration.SURE
+# How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
+# of'.
+GOES_ON = re.compile(
+    r'(?:it|its|he|his|she|her|they|their|this|these|the (?-i:(?=[a-z]+\b(?! of\b))))\b',
+    re.IGNORECASE,
+)
 # Words that ask for a relation, and words that state it in a sentence.
 _RELATIONS = tuple(
     (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
@@ -140,7 +146,7 @@ def left(answer: Answer, entity: int) -> float:
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
     is_stated = not paths or any(
-        _is_about(answer, path[0])
+        is_about(answer, path[0])
         and not _is_of_another(answer, path[-1])
         and says(relation, path[-1].sentence or '')
         and all(
@@ -182,31 +188,38 @@ def _roles(before: str) -> list[re.Pattern]:
     return [role for role in _ROLES if role.search(said[-1][0])]
 
 
-def _is_about(answer: Answer, fact: Fact) -> bool:
-    """Whether a fact's sentence or document names a topic, or an entity on the way from one."""
-    store, question = answer.store, answer.question
-    if fact.passage is None or fact.sentence is None:
+def asked_about(answer: Answer) -> set[str]:
+    """The names of the entities that a question asks about."""
+    names = answer.store.vocab.names
+    return {names[entity] for entity in answer.question.entities if entity >= 0}
+
+
+def is_about(answer: Answer, fact: Fact) -> bool:
+    """Whether a fact's sentence or document names a topic, or an entity on the way from one.
+
+    A sentence that begins with 'It' or the like goes on about what one before it names.
+    """
+    if fact.passage is None or fact.places is None or fact.topic in asked_about(answer):
         return True
-    entities = {entity for entity in question.entities if entity >= 0}
-    if fact.topic in {store.vocab.names[entity] for entity in entities}:
-        return True
-    spans = (*question.topics, *written_as_names(question.text))
-    names = [words for start, end in spans if (words := _words(question.text[start:end]))]
-    sentence = target_sentence(store, fact)
-    said = [_words(fact.title or ''), *_names_in(sentence)]
-    in_sentence = _words(sentence)
+    passage = answer.store.prepared.passage(fact.passage)
+    first, last = fact.places[1]
+    for start in reversed([start for start in passage['sentence_starts'] if start < first]):
+        if not GOES_ON.match(passage['text'], first):
+            break
+        first = start
+    said = passage['text'][first:last]
+    text, in_sentence = answer.question.text, _words(said)
+    spans = (*answer.question.topics, *written_as_names(text))
+    names = [words for start, end in spans if (words := _words(text[start:end]))]
+    others = [_words(fact.title or ''), *_names_in(said)]
     if not names or any(
-        name <= in_sentence or any(of and (name <= of or of <= name) for of in said)
+        name <= in_sentence or any(of and (name <= of or of <= name) for of in others)
         for name in names
     ):
         return True
-    entities |= _passed(answer)
-    (passage,) = store.prepared.passages.slice(fact.passage, 1).to_pylist()
-    start = passage['text'].find(sentence)
+    entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
     return passage['title_entity'] in entities or any(
-        start >= 0
-        and mention['entity'] in entities
-        and start <= mention['start'] < start + len(sentence)
+        mention['entity'] in entities and first <= mention['start'] < last
         for mention in passage['mentions']
     )
 
@@ -235,8 +248,7 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     told = clauses[-1] if is_in_clause else _ATTRIBUTE.search(said[:start])
     if not told:
         return False
-    entities = {answer.store.vocab.names[entity] for entity in question.entities if entity >= 0}
-    if fact.topic in entities and fact.topic_span and fact.topic_span[1] == told.start():
+    if fact.topic in asked_about(answer) and fact.topic_span and fact.topic_span[1] == told.start():
         return False  # however the sentence calls it
     about = [question.text[a:b] for a, b in question.topics]
     about += [answer.store.vocab.names[entity] for entity in _passed(answer)]

@@ -12,6 +12,8 @@ like it are scored in the same way, by the cosine of their vectors in place of t
 """
 
 import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -151,12 +153,6 @@ class Followed(NamedTuple):
     last: LastStep | None = None
 
 
-def first_entries(offsets: np.ndarray, topics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first `ENTRIES` rows of each of some topics: of which of them, and the rows."""
-    first = offsets[topics]
-    return ranges(first, np.minimum(offsets[topics + 1] - first, ENTRIES))
-
-
 class TextAnswerer:
     """A released encoder over a memory of text.
 
@@ -269,11 +265,8 @@ class TextAnswerer:
             ((start, start + len(name)),),
             (entity,),
         )
-        return LastStep(
-            asked,
-            float(hop.weights[0]),
-            int(self._memory.mentions(stated)['passage'][0]),
-        )
+        (passage,) = self._memory.mentions(stated)['passage'].tolist()
+        return LastStep(asked, float(hop.weights[0]), passage)
 
     def offered(self, question: Question) -> tuple[Side, Side] | None:
         """The two names that a question offers to choose from, see `choices`."""
@@ -351,15 +344,8 @@ class TextAnswerer:
             [question_plans.plans(question.text, span) for span in question.topics]
             for question in questions
         ]
-        steps = list(
-            dict.fromkeys(
-                step
-                for of_topics in asked
-                for plans in of_topics
-                for plan in plans
-                for step in plan
-            )
-        )
+        every = [plan for of_topics in asked for plans in of_topics for plan in plans]
+        steps = list(dict.fromkeys(step for plan in every for step in plan))
         of_step: dict[question_plans.Step, np.ndarray] = {}
         for part in time_limit.parts(steps, [len(step.text) for step in steps], _ENCODED):
             of_step |= zip(part, self.map(self.relations(part)))
@@ -372,7 +358,7 @@ class TextAnswerer:
                 else []
                 for entity, plans in zip(question.entities, of_topics)
             ]
-            found.append([[path for path in paths if path] for paths in followed])
+            found.append([list(filter(None, paths)) for paths in followed])
         return found
 
     def relations(self, steps: Sequence[question_plans.Step]) -> np.ndarray:
@@ -384,6 +370,51 @@ class TextAnswerer:
     def entry_relations(self, rows: np.ndarray) -> np.ndarray:
         """The relations [n, d_r] float32 of rows of the memory."""
         return self._memory.relations(rows).astype(np.float32, copy=False)
+
+    def entries_from(
+        self,
+        step: question_plans.Step,
+        relation: np.ndarray,
+        topics: np.ndarray,
+        prior: np.ndarray,
+        keep: Callable[[np.ndarray], np.ndarray],
+        *,
+        inverse: bool = False,
+        wanted: question_plans.Wanted | None = None,
+        names: Sequence[frozenset[str]] = (),
+        kept: int = KEPT,
+    ) -> Entries | None:
+        """The entries of topics that say best what a step asks, for answers and sets; None if none.
+
+        Args:
+            step, relation: a question of one hop, and its relation [d_r].
+            topics, prior: [n] entities, and their log weights as they count.
+            keep: which of the entities that entries lead to may be found.
+            inverse: whether entries are followed from target to topic.
+            wanted: what a question asks for; None of a query, which chooses kinds by itself.
+            names, kept: see `best_entries`.
+        """
+        memory = self._memory
+        by_target, offsets = self._by_target if inverse else (None, memory.offsets)
+        first = offsets[topics]
+        topic, rows = ranges(first, np.minimum(offsets[topics + 1] - first, ENTRIES))
+        rows = rows if by_target is None else by_target[rows]
+        ends = (memory.topic if inverse else memory.target)[rows]
+        left = keep(ends)
+        topic, rows, ends = topic[left], rows[left], ends[left]
+        if not len(rows):
+            return None
+        cosines = self.entry_relations(rows) @ relation
+        added = _KIND * self._asked_for.fits(wanted, ends) if wanted else np.zeros(len(rows))
+        found = Entries(rows, topic, ends, cosines, added, prior[topic])
+        return self.best_entries(step, found, names, kept)
+
+    @functools.cached_property
+    def _by_target(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the memory by target, and where those of each begin."""
+        target, count = self._memory.target, len(self._names)
+        counts = np.bincount(target, minlength=count)
+        return np.argsort(target, kind='stable'), np.concatenate([[0], np.cumsum(counts)])
 
     def best_entries(
         self, step: question_plans.Step, entries: Entries, names=(), kept: int = KEPT
@@ -441,20 +472,13 @@ class TextAnswerer:
         linked = number >= len(question.topics) or self._is_named(
             question.text[slice(*question.topics[number])], question.entities[number]
         )
-        places = [
-            np.argmax(self.map.score(entries.cosines, entries.added)) for entries in best.entries
+        fits = [
+            (of.cosines + of.added)[np.argmax(self.map.score(of.cosines, of.added))]
+            for of in best.entries
         ]
-        fit = np.mean(
-            [
-                entries.cosines[place] + entries.added[place]
-                for entries, place in zip(best.entries, places)
-            ]
-        )
+        is_by_sentences = len(found) > len(question.topics)
         return PathFeatures(
-            float(fit),
-            float(len(found) > len(question.topics)),
-            float(linked),
-            _length(question),
+            float(np.mean(fits)), float(is_by_sentences), float(linked), _length(question)
         )
 
     def _is_named(self, text: str, entity: int) -> bool:
@@ -472,8 +496,18 @@ class TextAnswerer:
             # Where the capital is, it says itself; where the yard is, a further fact.
             if hops and question_plans.asks_only_where(step) and self._kinds[topics[0]] == 'place':
                 return None
-            chosen_from = self._entries(
-                step, relations[step], topics, weights, exclude, names, onward=step is not plan[-1]
+            # Numbers lead anywhere, so that no further hop begins at one.
+            chosen_from = self.entries_from(
+                step,
+                relations[step],
+                topics,
+                COMMIT * log_weights(weights),
+                lambda ends: (
+                    ~np.isin(ends, exclude)
+                    & ((step is plan[-1]) | (self._kinds[ends] != 'quantity'))
+                ),
+                wanted=question_plans.wanted(step.text),
+                names=names,
             )
             if chosen_from is None:
                 return None
@@ -502,24 +536,6 @@ class TextAnswerer:
         hop, worth = self._hop(entries)
         return Path((step,), (entries,), (hop,), worth)
 
-    def _entries(
-        self, step: question_plans.Step, relation, topics, weights, exclude, names, onward: bool
-    ) -> Entries | None:
-        """The entries of weighted topics that suit a step best.
-
-        If further hops follow, entries of numbers are left out, as those lead anywhere.
-        """
-        topic, rows = first_entries(self._memory.offsets, topics)
-        target = self._memory.target[rows]
-        keep = ~np.isin(target, exclude) & ~(onward & (self._kinds[target] == 'quantity'))
-        topic, rows, target = topic[keep], rows[keep], target[keep]
-        if not len(rows):
-            return None
-        cosines = self.entry_relations(rows) @ relation
-        added = _KIND * self._asked_for.fits(question_plans.wanted(step.text), target)
-        prior = COMMIT * log_weights(weights)[topic]
-        return self.best_entries(step, Entries(rows, topic, target, cosines, added, prior), names)
-
     def _hop(self, entries: Entries) -> tuple[Hop, float]:
         """What is found among entries, and the score of the best of them."""
         beta = masked_softmax(entries.logits(self.map))
@@ -530,11 +546,7 @@ class TextAnswerer:
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
         known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
-        return [
-            words
-            for words, is_known in zip(_words_of_topics(question), known)
-            if words and is_known
-        ]
+        return list(filter(None, itertools.compress(_words_of_topics(question), known)))
 
 
 def _words_of_topics(question: Question) -> list[frozenset[str]]:

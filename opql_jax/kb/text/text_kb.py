@@ -75,11 +75,8 @@ class TextKB(VirtualKB):
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
         super().__init__(folder, FactStore(prepared, vocab, memory), encoder.params, answerer)
-        self._encoder, self._index, self._has_reader = (
-            encoder,
-            index,
-            question_map is None if reader is None else reader,
-        )
+        self._encoder, self._index = encoder, index
+        self._has_reader = question_map is None if reader is None else reader
         self._sets = SetEvaluator(self.store, answerer)
 
     @property
@@ -137,9 +134,8 @@ class TextKB(VirtualKB):
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
         found = iter(self._answer_each([question for question in questions if question.topics]))
-        nothing = Answer(np.zeros(0, np.int64), np.zeros(0, np.float32), ())
         return [
-            next(found) if question.topics else self._of(nothing, question)
+            next(found) if question.topics else self._of(Answer(), question)
             for question in questions
         ]
 
@@ -163,13 +159,9 @@ class TextKB(VirtualKB):
                 answers.append(choices.chosen(_without_denied(found), sides))
                 continue
             if why:
-                said = [
-                    fact.sentence or ''
-                    for entity in found.entities[:1]
-                    for path in found.paths(int(entity), 1)
-                    for fact in path
-                ]
-                if note := question_plans.out_of_reach(question.text, ' '.join(said)):
+                paths = found.paths(int(found.entities[0]), 1) if len(found) else []
+                said = ' '.join(fact.sentence or '' for path in paths for fact in path)
+                if note := question_plans.out_of_reach(question.text, said):
                     found = dataclasses.replace(found, probabilities=None, note=note)
             answers.append(_without_denied(found))
         return answers
@@ -254,17 +246,10 @@ def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> 
 def _linked_question(text: str, names: Sequence[Named]) -> Question:
     """A question with the names that it mentions for its topics, see `followed`."""
     topics, others = followed(names)
-    spans, entities = (
-        tuple((named.start, named.end) for named in topics),
-        tuple(named.entities[0] for named in topics),
-    )
-    return Question(
-        'ask',
-        text,
-        spans,
-        entities,
-        left_out=tuple(text[named.start : named.end] for named in others),
-    )
+    spans = tuple((named.start, named.end) for named in topics)
+    entities = tuple(named.entities[0] for named in topics)
+    left_out = tuple(text[named.start : named.end] for named in others)
+    return Question('ask', text, spans, entities, left_out=left_out)
 
 
 def open_text(

@@ -117,10 +117,8 @@ def _states(text: str, answers: Sequence[str]) -> bool:
 
 def _asked(record: dict) -> Asked:
     question, answer = string_field(record, 'question'), string_field(record, 'answer')
-    supporting, aliases = (
-        string_list_field(record, 'supporting'),
-        string_list_field(record, 'aliases'),
-    )
+    supporting = string_list_field(record, 'supporting')
+    aliases = string_list_field(record, 'aliases')
     if not supporting:
         raise InputError('supporting: empty; name the documents that the answer rests on')
     return Asked(question, frozenset(supporting), (answer, *aliases))

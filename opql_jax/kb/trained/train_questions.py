@@ -198,10 +198,8 @@ def learn(
         ]
         odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
         if len(odds) >= _ENOUGH:
-            left_out, learnt = (
-                len(odds),
-                dataclasses.replace(learnt, log_odds=fit_added(odds, right)),
-            )
+            left_out = len(odds)
+            learnt = dataclasses.replace(learnt, log_odds=fit_added(odds, right))
         answerer.map = untrained
     report = Report(
         len(pairs),
@@ -310,15 +308,9 @@ def _padded(
     hops = max(len(path.plan) for path in paths)
     shape = len(paths), hops, KEPT
     step, entry = np.zeros(shape[:2], np.int32), np.full(shape, -1, np.int32)
-    added, topic, following = (
-        np.zeros(shape, np.float32),
-        np.zeros(shape, np.int32),
-        np.full(shape, TOPICS, np.int32),
-    )
-    target, is_right = (
-        np.full((shape[0], shape[2]), -1, np.int32),
-        np.zeros((shape[0], shape[2]), bool),
-    )
+    added, topic = np.zeros(shape, np.float32), np.zeros(shape, np.int32)
+    following = np.full(shape, TOPICS, np.int32)
+    target, is_right = np.full(shape[::2], -1, np.int32), np.zeros(shape[::2], bool)
     for i, path in enumerate(paths):
         for h, entries in enumerate(path.entries):
             n = len(entries.rows)
