@@ -37,6 +37,8 @@ _SEARCHED, _FOUND = 5, 3
 # article that are looked at.
 _STEM, _PARAGRAPHS = 5, 80
 _ASKING = ('what', 'when', 'where', 'which', 'whom', 'whose', 'does', 'were', 'have')
+# What is no part of an answer at its ends.
+_AROUND = ' ,.;:'
 _DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
 
@@ -90,30 +92,41 @@ def _is_place(place: object, passages: Sequence[str]) -> bool:
 def occurrences(
     answers: Sequence[str], passages: Sequence[str], among: Sequence[int] | None = None
 ) -> list[tuple[int, int, int]]:
-    """Where answers stand in passages as whole words, in any case; `among` names the passages."""
+    """Where answers stand in passages as whole words, in any case; `among` names the passages.
+
+    Of places inside each other the longest: who answered 'irrigation' and who answered 'irrigation
+    projects' meant the same place, and a reader shall learn one of its ends.
+    """
     found = set()
-    for answer in filter(None, map(str.strip, answers)):
+    for answer in filter(None, (answer.strip(_AROUND) for answer in answers)):
         pattern = re.compile(whole_words(answer), re.IGNORECASE)
         for passage in range(len(passages)) if among is None else among:
             found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
-    return sorted(found)
+    longest: list[tuple[int, int, int]] = []
+    for place in sorted(found, key=lambda place: (place[0], place[1], -place[2])):
+        if not longest or longest[-1][0] != place[0] or longest[-1][2] < place[2]:
+            longest.append(place)
+    return longest
 
 
 # ---------------- Questions that people asked ----------------
 
 
 def from_sentence_questions(
-    path: str | os.PathLike, rng: np.random.Generator, most: int
+    path: str | os.PathLike, rng: np.random.Generator, most: int, fewest_words: int = 1
 ) -> Iterator[ReadingExample]:
     """At most `most` examples of questions about single sentences, as of QAMR.
 
     JSON Lines `{source, sentence, question, answers}`; a source is a document, a colon and a place.
     A passage is the sentence with its neighbours; a quarter of the questions get none that answers.
+    Questions of fewer words than `fewest_words` are left out, such as 'What is famous?'.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
         place = string_field(record, 'source'), string_field(record, 'sentence')
-        of_sentence[place].append((string_field(record, 'question'), list(record['answers'])))
+        question, questions = string_field(record, 'question'), of_sentence[place]
+        if len(question.split()) >= fewest_words:
+            questions.append((question, list(record['answers'])))
     of_document: dict[str, list[str]] = collections.defaultdict(list)
     for source, sentence in of_sentence:
         of_document[source.rpartition(':')[0]].append(sentence)

@@ -3,9 +3,9 @@
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
 asked for, and films. The fourth adds all other questions that people asked: about sentences, about
-articles, and the steps of those of several hops; the fifth reads them again. Three of ten of the
-questions of several hops are left out, by their ids: the weights of `kb.calibration` are fitted to
-them, and figures are of them.
+articles, and the steps of those of several hops; the fifth reads them again, without short ones.
+Three of ten of the questions of several hops are left out, by their ids: the weights of
+`kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
@@ -41,6 +41,9 @@ from opql_jax.recipes.recipe import (
 # read again.
 SENTENCES, LABELLED, MADE = 9000, 10000, 4000
 ALL_SENTENCES = 32186
+# Words that a question about a sentence has at least in the fifth stage: 'What is famous?' is none
+# that somebody asks of a text.
+FEWEST_WORDS = 6
 AGAIN, AGAIN_LATER = 4000, 5500
 # Examples of the fourth stage: of films, and of the other kinds of the third.
 FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
@@ -195,8 +198,9 @@ def third_examples(
     return _write(output, examples)
 
 
-def fourth_examples(
+def later_examples(
     sentences: str,
+    fewest_words: int,
     third: str,
     sets: tuple[str, ...],
     out: str,
@@ -206,23 +210,26 @@ def fourth_examples(
     percent: float,
     seed: int,
 ) -> dict[str, int]:
-    """Writes the examples of the fourth stage; returns how many there are.
+    """Writes the examples of the fourth stage or the fifth; returns how many there are.
 
     Args:
-        sentences: questions about single sentences, of which all are read.
+        sentences: questions about single sentences, of which all are read that have
+            `fewest_words`.
         third: the examples of the third stage, of which some are read again.
         sets, out: as of `second_examples`; of the first set's questions the steps are read.
         articles: the folder of Wikispeedia.
         questions: those of WebQuestionsSP, `{question, topic, answers}`.
         output: the file.
     """
-    rng = np.random.default_rng(seed + 2)
+    rng = np.random.default_rng(seed + 1 + fewest_words)
     count = functools.partial(_count, percent)
     before = list(reading_examples.read_examples(third))
     of = lambda *sources: [example for example in before if example.source in sources]
     several = of(*retrieval.SETS)
     examples = [
-        *reading_examples.from_sentence_questions(sentences, rng, count(ALL_SENTENCES)),
+        *reading_examples.from_sentence_questions(
+            sentences, rng, count(ALL_SENTENCES), fewest_words
+        ),
         *(several * 2),
         *_drawn(of('films'), count(FILMS_AGAIN), rng),
         *_drawn(of('documents', 'labelled', 'made'), count(OTHERS_AGAIN), rng),
@@ -259,7 +266,7 @@ STAGES = {
     'reader-2': ((600, 1.5e-4, {96: 5, 192: 3, 448: 4}), 'second.jsonl'),
     'reader-3': ((1000, 2e-4, {96: 4, 192: 2, 320: 5, 448: 4}), 'third.jsonl'),
     'reader-4': ((480, 2e-4, _ROWS), 'fourth.jsonl'),
-    'reader-5': ((780, 1.5e-4, _ROWS), 'fourth.jsonl'),
+    'reader-5': ((780, 1.5e-4, _ROWS), 'fifth.jsonl'),
 }
 
 
@@ -294,7 +301,7 @@ def steps(options: Options) -> list[Step | Function]:
         'films': Output('kb-films'),
         'questions': metaqa,
     }
-    fourth = {
+    later = {
         'sentences': options.file('qa/qamr.jsonl'),
         'third': file('third'),
         'sets': retrieval.SETS,
@@ -314,7 +321,8 @@ def steps(options: Options) -> list[Step | Function]:
         ),
         retrieval.indexed(file('films'), 'kb-films'),
         write('third', third_examples, **third),
-        write('fourth', fourth_examples, **fourth),
+        write('fourth', later_examples, fewest_words=1, **later),
+        write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
         Step('reader', 'release', ('gin/runs/release.gin',), release, 'reader'),

@@ -53,6 +53,11 @@ def test_questions_about_sentences_are_answered_within_their_sentence(tmp_path):
     for example in found:
         assert answers(example) in (right[example.question], set())
         assert helps_where_it_answers(example)
+    fewest = min(len(question.split()) for question in right) + 1
+    longer = reading_examples.from_sentence_questions(tmp_path / 'q.jsonl', rng(), 100, fewest)
+    assert {example.question for example in longer} == {
+        question for question in right if len(question.split()) >= fewest
+    } < set(right)
 
 
 def labelled(text, topic, target, relation):
@@ -116,6 +121,14 @@ def test_a_bad_example_is_told_with_its_line_and_field(tmp_path, field, value):
 def test_an_answer_is_found_in_whole_words_wherever_it_stands():
     assert reading_examples.occurrences(['no'], ['I know. No, no.']) == [(0, 8, 10), (0, 12, 14)]
     assert reading_examples.occurrences(['No'], ['no', 'no'], among=[1]) == [(1, 0, 2)]
+
+
+def test_of_answers_inside_each_other_the_longest_counts():
+    text = 'Projects: irrigation projects, and irrigation.'
+    found = reading_examples.occurrences(['irrigation', 'irrigation projects,'], [text, text])
+    assert [(passage, text[start:end]) for passage, start, end in found] == [
+        (passage, said) for passage in (0, 1) for said in ('irrigation projects', 'irrigation')
+    ]
 
 
 def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title():
