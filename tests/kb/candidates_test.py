@@ -172,7 +172,7 @@ def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     rows = features(found, seen, PathFeatures(0.9, 1))
     assert column(rows, 'fit') == [0, 0.9, 0.9]
     assert column(rows, 'sentences') == [0, 1, 1]
-    assert column(rows, 'read') == pytest.approx([np.log(0.5), *2 * [np.log(calibration.LEAST)]])
+    assert column(rows, 'read') == pytest.approx([0, *2 * [calibration.log_odds(0)]])
     assert column(rows, 'read_share') == [1, 0, 0]
     assert column(rows, 'unanswered') == pytest.approx(
         [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
@@ -207,7 +207,7 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
         [(2, 0.8)],
     ]
     rows = features(found, both, PathFeatures())
-    assert column(rows, 'read') == pytest.approx([np.log(0.275), np.log(0.2)])
+    assert column(rows, 'read') == pytest.approx([np.log(0.275 / 0.725), np.log(0.2 / 0.8)])
     assert column(rows, 'unanswered') == pytest.approx(2 * [calibration.log_odds(0.05)])
     # A step that reaches where it came from does not lead there.
     there = step._replace(passages=[9], before=np.array([-1]), named=[np.array([ANN])])

@@ -301,7 +301,7 @@ def features(candidates: Sequence[Candidate], evidence: Evidence, path: PathFeat
     total = min(sum(one.read for one in candidates), 1.0)  # names of one list share no probability
     for one, row in zip(candidates, rows):
         values = {
-            'read': np.log(max(one.read, LEAST)),
+            'read': log_odds(one.read),
             'read_share': one.read / max(total, LEAST),
             'long': len(words_of(one.text)) > _MANY_WORDS,
             'unanswered': log_odds(evidence.unanswered if one.is_seen else 0.0),
