@@ -55,9 +55,11 @@ def test_questions_about_sentences_are_answered_within_their_sentence(tmp_path):
         assert helps_where_it_answers(example)
     fewest = min(len(question.split()) for question in right) + 1
     longer = reading_examples.from_sentence_questions(tmp_path / 'q.jsonl', rng(), 100, fewest)
-    assert {example.question for example in longer} == {
-        question for question in right if len(question.split()) >= fewest
-    } < set(right)
+    assert (
+        {example.question for example in longer}
+        == {question for question in right if len(question.split()) >= fewest}
+        < set(right)
+    )
 
 
 def labelled(text, topic, target, relation):

@@ -69,13 +69,20 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
 
 
 @pytest.mark.parametrize(
-    'read, shown', [('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#')]
-)
-def test_marks_of_markdown_neither_begin_nor_end_what_is_read(read, shown):
-    text = '## Parts\nThe frame is of **Oak** and the program in C#.'
-    row = {'text': text, 'title': '', 'title_entity': -1, 'sentence_starts': [0, 9], 'mentions': []}
-    numbers = dict(first_sentence=[0, 2], title_entity=np.array([-1]))
-    none = scipy.sparse.csr_array((2, 1))
+    'read, shown',
+    [
+        ('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#'),
+        ('9 metres long', '9 metres'), ('It', None), ('nobody', None),
+    ],
+)  # fmt: skip
+def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
+    text = (
+        '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat.'
+    )
+    starts = [0, 9, text.index('It')]
+    row = dict(text=text, title='', title_entity=-1, sentence_starts=starts, mentions=[])
+    numbers = dict(first_sentence=[0, 3], title_entity=np.array([-1]))
+    none = scipy.sparse.csr_array((3, 1))
     index = SimpleNamespace(titles=[''], texts=[text], entities_of_sentence=none, **numbers)
     ranked = SimpleNamespace(passage=0, reason=SimpleNamespace(previous=None))
     start = text.index(read)

@@ -26,6 +26,14 @@ PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»*_|'
 # A preposition cut from its beginning: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
+# What a measure is of, cut from its end: '214 metres long' is 214 metres.
+_DIMENSION = re.compile(r'(?<=[a-z]) (?:deep|high|long|old|tall|thick|wide)$')
+# Words that stand for an answer, or say that there is none.
+_STAND_IN = re.compile(
+    r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
+    r'|nobody|no one|nothing|nowhere)',
+    re.IGNORECASE,
+)
 # An answer is widened to whole words and numbers, and to what a hyphen joins to its beginning, as
 # in 'folk-rock'; what a hyphen joins to its end is often something else, as in 'Dutch-born'.
 _WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:\s?[%°]\w*|\w*)|\w+)')
@@ -119,8 +127,8 @@ class EvidenceFinder:
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
         """A span without punctuation around it: its characters, its text, its entity or -1.
 
-        None if nothing is left, or it begins in the title and ends in the text, or in one sentence
-        and ends in another.
+        None if nothing is left, or a word that stands for something, or it begins in the title and
+        ends in the text, or in one sentence and ends in another.
         """
         index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
@@ -138,6 +146,8 @@ class EvidenceFinder:
             and whole[end : end + 1] == ')'
         ):
             end += 1
+        if whole[start:end][:1].isdigit() and (of := _DIMENSION.search(whole, start, end)):
+            end = of.start()
         if start >= end or start < cut < end:
             return None
         row = self._prepared.passage(number)
@@ -145,6 +155,8 @@ class EvidenceFinder:
         if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
             return None
         entity = _entity(row, start - cut, end - cut, self._kinds)
+        if entity < 0 and _STAND_IN.fullmatch(whole, start, end):
+            return None
         return span._replace(start=start - cut, end=end - cut), whole[start:end], entity
 
 
