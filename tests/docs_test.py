@@ -15,7 +15,7 @@ TEXTS = {str(page.relative_to(REPO)): page.read_text(encoding='utf-8') for page 
 MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
 # Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a
 # table.
-MAX_WORDS, MAX_SENTENCE, MAX_CELL = 27_000, 30, 40
+MAX_WORDS, MAX_SENTENCE, MAX_CELL = 26_700, 30, 40
 # Pages whose longest sentence is longer, and may not grow.
 LONG_SENTENCES = {'WORKSPACE.md': 38, 'docs/experiments/plain_text.md': 51}
 # All but that which names files that are gone.
