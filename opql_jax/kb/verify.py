@@ -34,7 +34,7 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
     kb_folder.FORMAT: lambda folder: _check_parts(folder),
     model_config.FORMAT: model_config.load,
     released.FORMAT: released.read,
-    retrieval_index.FORMAT: retrieval_index.RetrievalIndex.open,
+    retrieval_index.FORMAT: lambda folder: retrieval_index.IndexFolder(folder).check(),
     question_map.FORMAT: question_map.QuestionMap.read,
 }
 

@@ -19,6 +19,7 @@ class Corpus:
         mention_kinds: [n, 4] float16, what tells the kinds (`PassageEncoder.mention_kinds`).
         sentence_starts: for each passage where its sentences start, rising
             (`corpus.sentences.sentence_starts`).
+        encoded_by: the hash of what made the kinds and vectors (`passage_encoder.digest`).
         passage_vectors, sentence_vectors: [passages, d] and, passage by passage, [sentences, d], of
             any length but finite.
     """
@@ -34,3 +35,4 @@ class Corpus:
     sentence_starts: Sequence[Sequence[int]]
     passage_vectors: np.ndarray
     sentence_vectors: np.ndarray
+    encoded_by: str = ''

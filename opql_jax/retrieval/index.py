@@ -63,17 +63,21 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """An index's manifest: numbers of passages, sentences and entities, and vectors' width."""
+    """An index's manifest: numbers of passages, sentences and entities, and vectors' width.
+
+    `encoded_by` is the hash of what made the vectors.
+    """
 
     passages: Count
     sentences: Count
     entities: Count
     dim: Count
+    encoded_by: str
 
 
 FORMAT = FolderFormat(
     'opql-retrieval',
-    2,
+    3,
     'a retrieval index',
     'opql index',
     IndexManifest,
@@ -108,7 +112,7 @@ _ARRAYS = {
     'passage_vectors': ArraySchema('int8', ('passages', 'dim')),
     'sentence_vectors': ArraySchema('int8', ('sentences', 'dim')),
     'mentions': ArraySchema('int32', (None, 2), ids=('sentences', 'entities')),
-    'mention_kinds': ArraySchema('float16', (None, 4)),
+    'mention_kinds': ArraySchema('float16', (None, 4), largest=MAX_MAGNITUDE),
     'word_starts': ArraySchema('int64', ('words + 1',), offsets=True),
     'word_passages': ArraySchema('int32', ('word_starts',), ids=('passages',)),
     'word_scores': ArraySchema('float32', ('word_starts',), largest=MAX_MAGNITUDE),
@@ -181,6 +185,7 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'sentences': len(starts),
         'entities': len(corpus.names),
         'dim': corpus.passage_vectors.shape[1],
+        'encoded_by': corpus.encoded_by,
     }
     write_manifest(target, FORMAT, stated, {name: files.digest(target / name) for name in names})
     (target / PLAN.file).unlink()
@@ -428,6 +433,11 @@ class IndexFolder:
         arrays = {name: self.array(name) for name in _ARRAYS if name != 'mention_kinds'}
         self._check_starts(arrays['sentence_starts'], arrays['sentence_counts'], passages)
         return RetrievalIndex(passages, words, self.manifest.entities, arrays)
+
+    def check(self) -> None:
+        """Reads what `load` does not, too; InputError if it is damaged."""
+        self.load()
+        self.array('mention_kinds')
 
     def _check_starts(self, starts: np.ndarray, counts: np.ndarray, passages: pa.Table) -> None:
         """Raises ManifestError unless sentences start in their passage's text, in order."""

@@ -301,11 +301,25 @@ def test_what_another_encoder_made_or_an_update_changed_is_not_taken_over(
 @pytest.mark.parametrize(
     'name', ['memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy']
 )
-def test_damage_of_the_version_before_is_told_and_not_taken_over(folder, half, name):
+def test_damage_of_the_version_before_is_told_and_mended_by_a_change(folder, half, name, caplog):
     flip(half / name)
-    with pytest.raises(InputError, match=f'{name}: its sha256'):
-        add_text(half, [folder / 'b'], processes=1)
-    assert KBFolder(half).read()['text'] == 'text'
+    add_text(half, [folder / 'b'], processes=1)
+    assert f'all passages are encoded again: {half / name}: its sha256' in caplog.text
+    assert verify(half, lambda said: None) == []
+
+
+@pytest.mark.parametrize('lost', ['memory', 'retrieval'])
+def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
+    folder, half, monkeypatch, lost
+):
+    shutil.rmtree(half / lost)
+    monkeypatch.setattr(passage_encoder, '_VERSION', 0)
+    (left,) = {'memory', 'retrieval'} - {lost}
+    with pytest.raises(InputError, match=f'{left} was made by another encoder or program: delete'):
+        index_text([folder / 'a'], half, processes=1)
+    shutil.rmtree(half / left)
+    index_text([folder / 'a'], half, processes=1)
+    assert verify(half, lambda said: None) == []
 
 
 def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_forgotten(

@@ -125,7 +125,8 @@ def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         counts, rows = opened.passages_with_word.values(), range(len(index.sentence_starts))
         rarity = [math.log1p((len(index.ids) - n) / (n + 1)) for n in counts]
         sentences = [index.texts[0][slice(*index.sentence(row))] for row in rows]
-        told = opened.kinds, opened.array('mention_kinds').shape
+        told = opened.kinds, opened.array('mention_kinds').tolist()
+        assert np.isfinite(told[1]).all()
         return found, told, rarity, sentences, index.titles
 
     return folder, read

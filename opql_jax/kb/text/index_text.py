@@ -20,7 +20,7 @@ import numpy as np
 from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.arrays import SCALE_BYTES
 from opql_jax.core.batch_cache import MapBatches
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, error_message
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import FolderFormat, ManifestError, is_folder_of, read_manifest
 from opql_jax.corpus import tables
@@ -198,7 +198,9 @@ def make_parts(
     """Makes a version's unfinished parts of a reader's text; returns whether there were any.
 
     Nobody else makes parts in the folder meanwhile; `used` is the encoder, opened from its part.
-    Passages that the version that answers has, too, are taken over; ManifestError if it is damaged.
+    Encodings of passages that the version that answers has, too, are reused.
+
+    InputError: a finished part was made by another encoder or program.
     """
     started = time.monotonic()
     paths = {
@@ -229,6 +231,12 @@ def make_parts(
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
     encoded_by = digest(used)
+    for name, made_by in {'memory': _memory_made_by, 'retrieval': _index_made_by}.items():
+        if name in finished and made_by(paths[name]) != encoded_by:
+            raise InputError(
+                f'{paths[name]} was made by another encoder or program: delete it, and it is made '
+                'again'
+            )
     before = Parts.of(folder, stated) if stated and not answers else None
     passages = PassageEncoder(
         used,
@@ -236,7 +244,7 @@ def make_parts(
         rows,
         files.require_local(files.below(folder.path, f'{ENCODED}/{encoded_by}')),
         reader.map_batches or map,
-        _stored_passages(folder, before, used, encoded_by) if before else None,
+        _reusable(folder, before, used, encoded_by) if before else None,
     )
     passages.vectors()  # encoded first, so that the build tells its own rate
     options = memory_options(
@@ -253,7 +261,7 @@ def make_parts(
         on_progress=log_progress,
     )
     if 'retrieval' not in finished:
-        index_passages(paths['retrieval'], prepared, passages)
+        index_passages(paths['retrieval'], prepared, passages, encoded_by)
     seconds = time.monotonic() - started
     _log.info(
         '%s: %d entries over %d entities, %.0f s',
@@ -263,6 +271,25 @@ def make_parts(
         seconds,
     )
     return True
+
+
+def _memory_made_by(memory: pathlib.Path) -> str | None:
+    return memory_manifest.read_manifest(memory).hashes.get(_ENCODED_BY)
+
+
+def _index_made_by(index: pathlib.Path) -> str:
+    return read_manifest(index, retrieval_index.FORMAT).encoded_by
+
+
+def _reusable(
+    folder: KBFolder, parts: Parts, used: TextEncoder, encoded_by: str
+) -> StoredPassages | None:
+    """`_stored_passages`; None of a damaged version, so that a change mends it."""
+    try:
+        return _stored_passages(folder, parts, used, encoded_by)
+    except ManifestError as error:
+        _log.warning('all passages are encoded again: %s', error_message(error))
+        return None
 
 
 def _stored_passages(
@@ -277,10 +304,11 @@ def _stored_passages(
     text = PassageEncoder(used, prepared, rows, files.below(folder.path, ENCODED))
     with contextlib.closing(Memory.open(folder.part(parts.memory))) as memory:
         built, halves = memory.manifest, np.concatenate(memory.relation_shards)
-    made = encoded_by, entry_table(prepared, rows).hash(), []
-    if made != (built.hashes.get(_ENCODED_BY), built.pairs_sha256, built.history):
-        return None
     index = retrieval_index.IndexFolder(folder.part(parts.retrieval))
+    made = encoded_by, encoded_by, entry_table(prepared, rows).hash(), []
+    stated = built.hashes.get(_ENCODED_BY), index.manifest.encoded_by
+    if made != (*stated, built.pairs_sha256, built.history):
+        return None
     kinds, of_passages, of_sentences = (
         index.array(name) for name in ('mention_kinds', 'passage_vectors', 'sentence_vectors')
     )

@@ -43,9 +43,9 @@ _BATCH = 128
 
 
 def index_passages(
-    folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder
+    folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder, encoded_by: str
 ) -> RetrievalIndex:
-    """Indexes the passages of prepared text for retrieval."""
+    """Indexes the passages of prepared text for retrieval; `encoded_by` is the encoder's digest."""
     titles, texts, title_entities, starts, mentions = [], [], [], [], []
     for number, row in enumerate(prepared.passages.to_pylist()):
         # The index counts words of titles by itself.
@@ -73,6 +73,7 @@ def index_passages(
         sentence_starts=starts,
         passage_vectors=vectors[first],
         sentence_vectors=np.delete(vectors, first, axis=0),
+        encoded_by=encoded_by,
     )
     return build(folder, corpus)
 
