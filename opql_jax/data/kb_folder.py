@@ -8,8 +8,8 @@
       retrieval/            an index of passages; that and all else of a knowledge base of plain
                             text is written by `opql index`
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                recognised names of plain text, for the next change, and what a killed
-                            one has encoded
+      cache/                recognised names of plain text, for the next change, and passages that
+                            an interrupted one has encoded
       text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
                             by `opql add` and `opql remove`
 

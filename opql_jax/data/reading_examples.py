@@ -37,8 +37,8 @@ _SEARCHED, _FOUND = 5, 3
 # article that are looked at.
 _STEM, _PARAGRAPHS = 5, 80
 _ASKING = ('what', 'when', 'where', 'which', 'whom', 'whose', 'does', 'were', 'have')
-# What is no part of an answer at its ends.
-_AROUND = ' ,.;:'
+# What is no part of an answer at its ends; a point is of 'the U.S.' and of '.5'.
+_AROUND = ' ,;:'
 _DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
 

@@ -214,7 +214,7 @@ class PassageEncoder:
 
     @functools.cached_property
     def _from_stored(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of each passage its number in the stored text, of each mention that of its stored halves.
+        """For each passage its row in the stored text, for each mention that of its halves.
 
         -1 for those that are to be encoded.
         """

@@ -269,7 +269,8 @@ def change(
             folder.change(stated, **dataclasses.asdict(new))
         try:
             remove_unneeded(folder)
-            batch_cache.remove(folder.path, ENCODED)
+            if folder.read() != stated:  # else an interrupted change may go on from it
+                batch_cache.remove(folder.path, ENCODED)
         except OSError as error:  # the change is made; the next one removes them
             _log.warning('what no version needs was left: %s', error_message(error))
 
@@ -331,7 +332,8 @@ def compact(kb: str | os.PathLike) -> int:
     """Removes what no answer needs; returns how many bytes that freed.
 
     That is parts that were open when a change ended, what a killed one has encoded, and what was
-    recognised in texts, those of forgotten documents included: the next change does so anew.
+    recognised in texts, those of forgotten documents included: the next change recognises all names
+    again.
     """
     folder = KBFolder(kb)
     Parts.of(folder, folder.read())

@@ -27,7 +27,7 @@ _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»*_|'
 # A preposition cut from its beginning: 'in the mid-18th century' is the mid-18th century.
 _PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
 # What a measure is of, cut from its end: '214 metres long' is 214 metres.
-_DIMENSION = re.compile(r'(?<=[a-z]) (?:deep|high|long|old|tall|thick|wide)$')
+_DIMENSION = re.compile(r'(?<=[a-z²³.]) (?:deep|high|long|old|tall|thick|wide)$')
 # Words that stand for an answer, or say that there is none.
 _STAND_IN = re.compile(
     r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
