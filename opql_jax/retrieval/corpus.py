@@ -35,4 +35,4 @@ class Corpus:
     sentence_starts: Sequence[Sequence[int]]
     passage_vectors: np.ndarray
     sentence_vectors: np.ndarray
-    encoded_by: str = ''
+    encoded_by: str

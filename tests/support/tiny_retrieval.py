@@ -52,4 +52,5 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
         sentence_starts=starts,
         passage_vectors=np.stack([vector_of('. '.join(both)) for both in zip(passages, texts)]),
         sentence_vectors=np.stack([vector_of(sentence) for sentence in sentences]),
+        encoded_by='',
     )

@@ -231,7 +231,7 @@ def make_parts(
     prepared = Prepared(paths['text'])
     rows = select_pair_rows(prepared, PAIRS)
     encoded_by = digest(used)
-    for name, made_by in {'memory': _memory_made_by, 'retrieval': _index_made_by}.items():
+    for name, made_by in _MADE_BY.items():
         if name in finished and made_by(paths[name]) != encoded_by:
             raise InputError(
                 f'{paths[name]} was made by another encoder or program: delete it, and it is made '
@@ -273,12 +273,11 @@ def make_parts(
     return True
 
 
-def _memory_made_by(memory: pathlib.Path) -> str | None:
-    return memory_manifest.read_manifest(memory).hashes.get(_ENCODED_BY)
-
-
-def _index_made_by(index: pathlib.Path) -> str:
-    return read_manifest(index, retrieval_index.FORMAT).encoded_by
+# Of each part with numbers of an encoder, what reads the `digest` of that from its folder.
+_MADE_BY = {
+    'memory': lambda folder: memory_manifest.read_manifest(folder).hashes.get(_ENCODED_BY),
+    'retrieval': lambda folder: read_manifest(folder, retrieval_index.FORMAT).encoded_by,
+}
 
 
 def _reusable(
@@ -299,16 +298,18 @@ def _stored_passages(
 
     ManifestError if it is damaged.
     """
-    prepared = Prepared(folder.part(parts.text))
-    rows = select_pair_rows(prepared, PAIRS)
-    text = PassageEncoder(used, prepared, rows, files.below(folder.path, ENCODED))
-    with contextlib.closing(Memory.open(folder.part(parts.memory))) as memory:
-        built, halves = memory.manifest, np.concatenate(memory.relation_shards)
-    index = retrieval_index.IndexFolder(folder.part(parts.retrieval))
-    made = encoded_by, encoded_by, entry_table(prepared, rows).hash(), []
-    stated = built.hashes.get(_ENCODED_BY), index.manifest.encoded_by
-    if made != (*stated, built.pairs_sha256, built.history):
+    of = lambda name: folder.part(getattr(parts, name))
+    if any(made_by(of(name)) != encoded_by for name, made_by in _MADE_BY.items()):
         return None
+    prepared = Prepared(of('text'))
+    rows = select_pair_rows(prepared, PAIRS)
+    with contextlib.closing(Memory.open(of('memory'))) as memory:
+        built = memory.manifest
+        if (built.pairs_sha256, built.history) != (entry_table(prepared, rows).hash(), []):
+            return None
+        halves = np.concatenate(memory.relation_shards)
+    text = PassageEncoder(used, prepared, rows, files.below(folder.path, ENCODED))
+    index = retrieval_index.IndexFolder(of('retrieval'))
     kinds, of_passages, of_sentences = (
         index.array(name) for name in ('mention_kinds', 'passage_vectors', 'sentence_vectors')
     )
