@@ -5,6 +5,7 @@ Without a list of entities, a name means one entity in all documents, but for th
 - in a document, a short form means the only longer name there that it can stand for: "Byron" is
   Lord Byron where Lord Byron is mentioned, and "RSC" is the Royal Shakespeare Company after "the
   Royal Shakespeare Company (RSC)";
+- a last name alone means whom a document is about, if few texts name others of the family;
 - a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the
   document, then by the word in brackets around the mention. Where neither tells, it stays an entity
   of its own, as the text does not say which one is meant.
@@ -16,7 +17,7 @@ import dataclasses
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opql_jax.corpus.concepts import CONCEPT, name_of
 from opql_jax.corpus.defined_terms import Defined, defined_terms, uses
@@ -100,14 +101,17 @@ def resolve(
     resolved, spellings = [], titles.spellings()
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
-    said_by, places, names_of = [], [], []
+    said_by, places, terms_of = [], [], []
     for document, recognised in zip(documents, spans, strict=True):
         said_by.append(turns(document.text, document.title))
         speakers = {Span(turn.name_start, turn.name_end, 'person') for turn in said_by[-1]}
         found = _in_place_of(titles.with_titles(recognised, document.text), sorted(speakers))
         terms = defined_terms(document.text, found)
         places.append(_with_terms(document.text, found, terms))
-        names_of.append(_Names(document, places[-1], titles, terms))
+        terms_of.append(terms)
+    persons = _persons(documents, places)
+    places = [_without_pairs(*of, persons, titles) for of in zip(documents, places)]
+    names_of = [_Names(*of, titles, persons) for of in zip(documents, places, terms_of)]
     shared = _SharedNames(names_of, titles)
     for document, found, said, keys in zip(documents, places, said_by, names_of):
         mentions = []
@@ -138,10 +142,10 @@ def resolve(
         for key, counts in kinds.items()
     } | kinds_by_definition
     # First for all texts: what is a person decides what 'its' can mean.
-    persons = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
-    kind_of |= {mention.entity: 'person' for found in persons for mention in found}
+    meant = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
+    kind_of |= {mention.entity: 'person' for found in meant for mention in found}
     resolved = [
-        _with_pronouns(document, kind_of, found) for document, found in zip(resolved, persons)
+        _with_pronouns(document, kind_of, found) for document, found in zip(resolved, meant)
     ]
     names, aliases = [], []
     for key, counts in spellings.items():
@@ -212,6 +216,33 @@ def _most_frequent(kinds: collections.Counter[str]) -> str:
     """The known kind that most mentions have; of equally frequent ones the first by name."""
     known = (kind for kind in kinds if kind != UNKNOWN_KIND)
     return min(known, key=lambda kind: (-kinds[kind], kind), default=UNKNOWN_KIND)
+
+
+def _persons(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> set[str]:
+    """The folded names that most of their mentions take for persons, of those with a kind."""
+    kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for document, found in zip(documents, spans):
+        for span in found:
+            if span.kind not in (*VALUES, CONCEPT):
+                kinds[fold(document.text[span.start : span.end])][span.kind] += 1
+    return {name for name, counts in kinds.items() if _most_frequent(counts) == 'person'}
+
+
+def _without_pairs(
+    document: Document, spans: Sequence[Span], persons: Collection[str], titles: '_Titles'
+) -> list[Span]:
+    """Spans, with those of two persons, 'Mozart and Beethoven', taken apart."""
+    apart: list[Span] = []
+    for span in spans:
+        surface = document.text[span.start : span.end]
+        first, both, second = surface.partition(' and ')
+        are_two = both and fold(first) in persons and fold(second) in persons
+        if are_two and not titles.has(fold(surface)):
+            end = span.start + len(first)
+            apart += [Span(span.start, end, 'person'), Span(end + len(both), span.end, 'person')]
+        else:
+            apart.append(span)
+    return apart
 
 
 class _Titles:
@@ -286,9 +317,15 @@ class _Names:
     """The names of one document, and which of them are short for others."""
 
     def __init__(
-        self, document: Document, spans: Sequence[Span], titles: _Titles, terms: Sequence[Defined]
+        self,
+        document: Document,
+        spans: Sequence[Span],
+        terms: Sequence[Defined],
+        titles: _Titles,
+        persons: Collection[str],
     ):
         self.document, self._document, self._titles = document.id, document, titles
+        self.about = titles.entity_of(document)
         names: dict[str, str] = {}
         self._places: set[int] = set()  # where a surname stands for a place
         for span in spans:
@@ -297,7 +334,7 @@ class _Names:
                 if ' ' not in name and stands_as_place(document.text, span.start, span.end):
                     self._places.add(span.start)
                 if name not in names or span.start not in self._places:
-                    names[name] = span.kind
+                    names[name] = 'person' if name in persons else span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
         title = fold(without_brackets(document.title_entity or ''))
@@ -342,6 +379,15 @@ class _Names:
         for name, facts in _births(document.text, spans).items():
             self.births.setdefault(self._full(name), set()).update(facts)
 
+    def calls_person(self, span: Span, name: str) -> bool:
+        """Whether a mention by a folded name may mean a person."""
+        return name in self.persons and span.start not in self._places
+
+    def has_relative(self, name: str) -> bool:
+        """Whether the document names somebody else of a person's last name in full."""
+        last = f' {name.split()[-1]}'
+        return any(other.endswith(last) and other != name for other in self.persons)
+
     def entity(self, span: Span, name: str) -> str:
         """The key of the entity that a mention means, by its folded name."""
         if span.start in self._places and self.long.get(name) in self.persons:
@@ -360,22 +406,38 @@ class _Names:
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
-    A term or acronym that others define, all for the same name, means that name. A first or last
-    name of several persons means none of them, but somebody else in each document. Persons of one
-    name with different places or years of birth are different.
+    A term or acronym that others define, all for the same name, means that name. The last name of
+    the only person of that name with a document means that person, if at least as many documents
+    give the full name as give that of anybody else, but for relatives in the person's own. Another
+    first or last name of several persons means none of them, but somebody else in each document.
+    Persons of one name with different places or years of birth are different.
     """
 
     def __init__(self, names: Sequence[_Names], titles: _Titles):
         self._apart = _apart(names, titles)
         means: dict[str, set[str]] = collections.defaultdict(set)
         persons: dict[str, set[str]] = collections.defaultdict(set)
+        # By last name the full ones, and the documents that give each.
+        families: dict[str, dict[str, set[str]]] = collections.defaultdict(dict)
+        own: dict[str, set[str]] = collections.defaultdict(set)
         for of_document in names:
             for term, name in of_document.defined.items():
                 means[term].add(name)
+            own[of_document.about or ''].add(of_document.document)
             for name in of_document.persons:
                 words = name.split()
                 for word in {words[0], words[-1]} if len(words) > 1 else ():
                     persons[word].add(name)
+                if len(words) > 1:
+                    families[words[-1]].setdefault(name, set()).add(of_document.document)
+        self._best_known: dict[str, str] = {}
+        for word, family in families.items():
+            described = [name for name in family if name in own]
+            if len(described) == 1 and not titles.has(word):
+                (name,) = described
+                others = (len(of - own[name]) for other, of in family.items() if other != name)
+                if max(others, default=0) < len(family[name]):
+                    self._best_known[word] = name
         clear = ((term, *found) for term, found in means.items() if len(found) == 1)
         self._means = {term: name for term, name in clear if not titles.has(term)}
         many = (word for word, found in persons.items() if len(found) >= _PERSONS_OF_A_NAME)
@@ -388,6 +450,9 @@ class _SharedNames:
             is_term = surface.isupper() or span.kind in (UNKNOWN_KIND, 'organisation', 'person')
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])
+            if (best_known := self._best_known.get(name)) and names.calls_person(span, name):
+                if not names.has_relative(best_known):
+                    return names.entity(span, best_known)
             if name in self._several and span.kind in _SHORTENED:
                 # A key that no other name has, as `fold` removes brackets.
                 return f'{name} ({names.document})'

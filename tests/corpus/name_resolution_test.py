@@ -50,6 +50,24 @@ NAMES = {
         ['Henry Ford', 'Clara Ford', 'Ford']),
     'nor is a town': ([('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|place] grew.')],
         ['Henry Ford', 'Clara Ford', 'Ford']),
+    'a surname without a full name means the person whom a document is about': (
+        [('Ludwig van Beethoven',
+            '[Ludwig van Beethoven|person] was the son of [Johann van Beethoven|person].'),
+            ('B', '[Beethoven|person] left.')],
+        ['Ludwig van Beethoven']),
+    'but not if others of the name are told of as often': (
+        [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Max Low|person] sang.'),
+            ('C', '[Low|person] left.')], ['Low']),
+    'nor beside a relative': (
+        [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Ann Low|person] wrote.'),
+            ('C', '[Max Low|person] met [Ida Low|person], and [Low|person] left.')],
+        ['Max Low', 'Ida Low', 'Low']),
+    'who is a person in other documents is not taken for a firm': (
+        [('Ann Low', '[Ann Low|person] sang. [Ann Low|person] wrote.'),
+            ('B', '[Ann Low|organisation] left. [Low|person] came back.')], ['Ann Low'] * 2),
+    'two persons are two': (
+        [('A', '[Ann Low|person] sang. [Max Hill|person] sang.'),
+            ('B', '[Ann Low and Max Hill|organisation] sang.')], ['Ann Low', 'Max Hill']),
     'the short form of another document is not merged': (
         [('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.')], ['Nolan']),
     'a place or organisation is not shortened to one of its words': (
