@@ -5,6 +5,7 @@
 A passage is read with its title before it, so that 'He was born in 1879' says of whom.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,13 @@ from opql_jax.data.tokenizer import SpecialIds
 
 # Separates a title from its text.
 TITLE_END = ': '
+_PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
+# Words that stand for an answer, or say that there is none.
+STAND_IN = re.compile(
+    r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
+    r'|his|its|their|nobody|no one|nothing|nowhere)',
+    re.IGNORECASE,
+)
 # Longer questions are cut to this many tokens.
 _QUESTION_TOKENS = 96
 
@@ -33,6 +41,12 @@ class ReadingInput(NamedTuple):
 def titled(title: str, text: str) -> str:
     """A passage as the reader reads it."""
     return f'{title}{TITLE_END}{text}' if title else text
+
+
+def after_preposition(text: str, start: int, end: int) -> int:
+    """Where the answer text[start:end] begins: 'in the mid-18th century' is the mid-18th century."""
+    found = _PREPOSITION.match(text, start, end)
+    return found.end() if found else start
 
 
 def reading_input(

@@ -23,7 +23,7 @@ from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr,
 from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
-from opql_jax.data.reading import titled
+from opql_jax.data.reading import STAND_IN, after_preposition, titled
 from opql_jax.datasets import load_toml
 from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
@@ -119,14 +119,21 @@ def from_sentence_questions(
 
     JSON Lines `{source, sentence, question, answers}`; a source is a document, a colon and a place.
     A passage is the sentence with its neighbours; a quarter of the questions get none that answers.
-    Questions of fewer words than `fewest_words` are left out, such as 'What is famous?'.
+    Questions of fewer words than `fewest_words` are left out, such as 'What is famous?', and those
+    whose answer is 'he' or 'it'.
     """
     of_sentence: dict[tuple[str, str], list[tuple[str, list[str]]]] = collections.defaultdict(list)
     for _, record in map_records(path, read_json_lines(path), dict):
         place = string_field(record, 'source'), string_field(record, 'sentence')
         question, questions = string_field(record, 'question'), of_sentence[place]
-        if len(question.split()) >= fewest_words:
-            questions.append((question, list(record['answers'])))
+        said = [each.strip(_AROUND) for each in record['answers']]
+        answers = [
+            each[after_preposition(each, 0, len(each)) :]
+            for each in said
+            if not STAND_IN.fullmatch(each)
+        ]
+        if answers and len(question.split()) >= fewest_words:
+            questions.append((question, answers))
     of_document: dict[str, list[str]] = collections.defaultdict(list)
     for source, sentence in of_sentence:
         of_document[source.rpartition(':')[0]].append(sentence)

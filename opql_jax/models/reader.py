@@ -6,6 +6,8 @@ token:
     start, end              whether an answer begins, or ends, at the token
     unanswered, yes, no     at [CLS]: that no passage answers, or that the answer is one of these
     supports                at the [SEP] before a passage: whether the passage helps to answer
+
+Whether a begin and an end belong together, the inner product of two more projections says.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ VERDICTS = slice(UNANSWERED, SUPPORTS)
 # Tokens of an input: inputs are filled up to one of these, each of which is compiled. Those of
 # several questions are read so many at a time.
 LENGTHS, _ROWS = (128, 256, 448), 4
-# Tokens of an answer, answers of a question that are looked at, and first and last tokens that
-# these are made of.
-_LONGEST, _SPANS, _ENDS = 24, 20, 24
+# Tokens of an answer, and answers of a question that are looked at.
+LONGEST, _SPANS = 24, 20
+# Added to the logits of what cannot be an answer.
+MASKED_LOGIT = -1e9
 
 
 class Span(NamedTuple):
@@ -57,13 +60,47 @@ class Reading(NamedTuple):
     supports: np.ndarray  # [passages] float32, of each passage the probability that it helps
 
 
-def read_logits(encoder: RelationEncoder, params, tokens, **options):
-    """Logits [n, L, 6] float32 of tokens [n, L] int32; `options` as of `RelationEncoder.hidden`."""
+class ReadLogits(NamedTuple):
+    """What the reader computes of n inputs of L tokens, float32.
+
+    An answer and the verdicts exclude each other: one softmax over both gives the probabilities.
+    """
+
+    spans: Any  # [n, L, L], of answers by first and last token; MASKED_LOGIT where none can be
+    verdicts: Any  # [n, 3]: unanswered, yes, no
+    supports: Any  # [n, L], whether the passage after a [SEP] helps
+
+
+def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) -> ReadLogits:
+    """Reads tokens [n, L] int32, of which those of passages are marked, `is_text` [n, L] bool.
+
+    Args:
+        encoder, params: the transformer, and `{'encoder', 'reader'}`.
+        tokens, is_text: see above.
+        options: as of `RelationEncoder.hidden`.
+    """
     apply: Any = encoder.apply
     hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(
         jnp.float32
     )
-    return hidden @ params['reader']['kernel']
+    head = params['reader']
+    columns = hidden @ head['kernel']
+    begins, ends = (hidden @ head[name] for name in ('begin_kernel', 'end_kernel'))
+    together = jnp.einsum('nar,nbr->nab', begins, ends) / np.sqrt(begins.shape[-1])
+    spans = columns[:, :, None, START] + columns[:, None, :, END] + together
+    length = tokens.shape[1]
+    distance = np.arange(length) - np.arange(length)[:, None]
+    # Passages are told apart by the tokens between them, which are not text.
+    outside = jnp.cumsum(~is_text, axis=1)
+    possible = (
+        (distance >= 0)
+        & (distance < LONGEST)
+        & is_text[:, :, None]
+        & (outside[:, :, None] == outside[:, None, :])
+    )
+    return ReadLogits(
+        jnp.where(possible, spans, MASKED_LOGIT), columns[:, 0, VERDICTS], columns[:, :, SUPPORTS]
+    )
 
 
 _jitted_logits = jax.jit(read_logits, static_argnums=0)
@@ -110,8 +147,12 @@ class Reader:
                 tokens = batching.pad_tokens(
                     [inputs[i].tokens for i in chosen], rows, length, self._special
                 )
-                for i, logits in zip(chosen, np.asarray(self._logits(self.params, tokens))):
-                    found[i] = _reading(inputs[i], logits)
+                is_text = batching.pad_rows(
+                    [inputs[i].passage >= 0 for i in chosen], rows, (length,), False, bool
+                )
+                logits = ReadLogits(*map(np.asarray, self._logits(self.params, tokens, is_text)))
+                for row, i in enumerate(chosen):
+                    found[i] = _reading(inputs[i], ReadLogits(*(each[row] for each in logits)))
         return found  # type: ignore[return-value]
 
 
@@ -136,32 +177,16 @@ def _load(folder: str) -> Reader:
     return Reader(encoder, {'encoder': params, 'reader': head}, tokenizer)
 
 
-def _reading(read: ReadingInput, logits: np.ndarray) -> Reading:
-    """What logits [L, 6] of an input say."""
-    text = np.flatnonzero(read.passage >= 0)
-    ends = []
-    for way in (START, END):
-        all_logits = np.concatenate([logits[0, VERDICTS], logits[text, way]])
-        ends.append(_softmax(all_logits))
-    start, end = ends
-    first = text[np.argsort(-start[3:], kind='stable')[:_ENDS]]
-    last = text[np.argsort(-end[3:], kind='stable')[:_ENDS]]
-    log = lambda column: np.log(column + 1e-30)
-    of_token = np.zeros((2, len(read.tokens)))
-    of_token[:, text] = log(start[3:]), log(end[3:])
-    a, b = np.meshgrid(first, last, indexing='ij')
-    whole = (a <= b) & (b < a + _LONGEST) & (read.passage[a] == read.passage[b])
-    a, b = a[whole], b[whole]
-    # As probable as both ends are together; the verdicts likewise.
-    scores = of_token[0, a] + of_token[1, b]
-    verdicts = log(start[:3]) + log(end[:3])
-    shares = _softmax(np.concatenate([verdicts, scores]))
-    best = np.argsort(-scores, kind='stable')[:_SPANS]
-    spans = []
-    for i in best.tolist():
-        passage, start, end = int(read.passage[a[i]]), int(read.start[a[i]]), int(read.end[b[i]])
-        spans.append(Span(passage, start, end, float(shares[3 + i])))
-    supports = 1 / (1 + np.exp(-logits[read.first, SUPPORTS]))
+def _reading(read: ReadingInput, logits: ReadLogits) -> Reading:
+    """What the logits of one input say: [L, L], [3] and [L]."""
+    first, last = np.nonzero(logits.spans > MASKED_LOGIT / 2)
+    shares = _softmax(np.concatenate([logits.verdicts, logits.spans[first, last]]))
+    best = np.argsort(-shares[3:], kind='stable')[:_SPANS]
+    spans = [
+        Span(int(read.passage[a]), int(read.start[a]), int(read.end[b]), float(shares[3 + i]))
+        for i, a, b in zip(best.tolist(), first[best], last[best])
+    ]
+    supports = 1 / (1 + np.exp(-logits.supports[read.first]))
     unanswered, yes, no = shares[:3].tolist()
     return Reading(spans, unanswered, yes, no, supports.astype(np.float32))
 

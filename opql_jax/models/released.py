@@ -64,14 +64,14 @@ class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
     encoder: EncoderFields
 
 
-def _format(kind: str) -> FolderFormat[ReleaseConfig]:
-    nouns = f'opql-{kind}', 1, f'a released {kind}', 'release'
+def _format(kind: str, version: int) -> FolderFormat[ReleaseConfig]:
+    nouns = f'opql-{kind}', version, f'a released {kind}', 'release'
     return FolderFormat(*nouns, ReleaseConfig, 'config.json', f'download the {kind} again')
 
 
-# A reader has one parameter more, see `models.reader`.
-FORMAT, READER_FORMAT = _format('encoder'), _format('reader')
-READER_HEAD, READER_OUTPUTS = 'reader.kernel', 6
+FORMAT, READER_FORMAT = _format('encoder', 1), _format('reader', 2)
+# What a reader has besides, by the outputs of each: see `models.reader`.
+READER_HEAD = {'kernel': 6, 'begin_kernel': 64, 'end_kernel': 64}
 
 
 def write(
@@ -229,7 +229,8 @@ def read(
     try:
         shapes = _shapes(encoder)
         if format is READER_FORMAT:
-            shapes = shapes | {READER_HEAD: (encoder.hidden_size, READER_OUTPUTS)}
+            head = {f'reader.{name}': outputs for name, outputs in READER_HEAD.items()}
+            shapes |= {name: (encoder.hidden_size, outputs) for name, outputs in head.items()}
     except InputError as error:
         raise ManifestError(f'{folder / format.file}: {error}; {format.advice}') from error
     path = manifest_lib.checked_file(folder, WEIGHTS, config, format)

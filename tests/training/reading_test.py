@@ -13,7 +13,7 @@ from opql_jax.core.hashing import leaf_name
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.sources.reading import BY_SPANS, SAYS_NO, SAYS_YES, UNANSWERED, ReadingSource
-from opql_jax.models.reader import Reader, read_logits
+from opql_jax.models.reader import LONGEST, Reader, read_logits
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 from opql_jax.training.state import init_params
@@ -81,20 +81,29 @@ def test_the_loss_is_that_of_its_rows(task_and_params):
     loss, metrics = task.loss(params, batch, None, None)
     spans, supports = [], []
     for bucket in batch.inputs:
-        logits = np.asarray(read_logits(encoder, params, bucket.tokens), np.float64)
+        found = read_logits(encoder, params, bucket.tokens, bucket.is_text)
+        logits = jax.tree.map(lambda column: np.asarray(column, np.float64), found)
         for row in range(len(bucket.tokens)):
             if bucket.verdict[row] < 0:
                 continue
-            for way, marks in enumerate((bucket.start[row], bucket.end[row])):
-                places = logits[row, bucket.is_text[row], way]
-                weights = np.exp(np.concatenate([logits[row, 0, 2:5], places]))
-                right = [int(bucket.verdict[row])]
-                if bucket.verdict[row] == BY_SPANS:
-                    right = 3 + np.flatnonzero(marks[bucket.is_text[row]])
-                spans.append(-np.log(weights[right].sum() / weights.sum()))
+            text = bucket.is_text[row]
+            possible = [
+                (first, last)
+                for first in range(len(text))
+                for last in range(first, min(first + LONGEST, len(text)))
+                if text[first : last + 1].all()
+            ]
+            ends = [np.flatnonzero(marks[row]) for marks in (bucket.start, bucket.end)]
+            weights = np.exp([logits.spans[row][place] for place in possible])
+            verdicts = np.exp(logits.verdicts[row])
+            if bucket.verdict[row] == BY_SPANS:
+                right = sum(weights[possible.index(place)] for place in zip(*ends))
+            else:
+                right = verdicts[bucket.verdict[row]]
+            spans.append(-np.log(right / (weights.sum() + verdicts.sum())))
             for first, helps in zip(bucket.first[row], bucket.supports[row]):
                 if helps >= 0:
-                    odds = logits[row, first, 5] * (1 if helps else -1)
+                    odds = logits.supports[row, first] * (1 if helps else -1)
                     supports.append(np.log1p(np.exp(-odds)))
     np.testing.assert_allclose(metrics['L_span'], np.mean(spans), rtol=1e-4)
     np.testing.assert_allclose(metrics['L_supports'], np.mean(supports), rtol=1e-4)

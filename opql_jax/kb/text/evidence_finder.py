@@ -12,7 +12,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.reading import TITLE_END, titled
+from opql_jax.data.reading import STAND_IN, TITLE_END, after_preposition, titled
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
@@ -24,16 +24,8 @@ from opql_jax.retrieval.rank import Ranked
 PASSAGES, _FOLLOWED, _ANSWERS = 5, 2, 3
 # Characters that are cut from both ends of an answer.
 _MARKS = ' \t\n.,;:!?"“”\'‘’()[]{}«»*_|'
-# A preposition cut from its beginning: 'in the mid-18th century' is the mid-18th century.
-_PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
 # What a measure is of, cut from its end: '214 metres long' is 214 metres.
 _DIMENSION = re.compile(r'(?<=[a-z²³.]) (?:deep|high|long|old|tall|thick|wide)$')
-# Words that stand for an answer, or say that there is none.
-_STAND_IN = re.compile(
-    r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
-    r'|nobody|no one|nothing|nowhere)',
-    re.IGNORECASE,
-)
 # An answer is widened to whole words and numbers, and to what a hyphen joins to its beginning, as
 # in 'folk-rock'; what a hyphen joins to its end is often something else, as in 'Dutch-born'.
 _WORD = re.compile(r'((?:[a-z]+-)*)(\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:\s?[%°]\w*|\w*)|\w+)')
@@ -139,8 +131,7 @@ class EvidenceFinder:
         while start < end and whole[end - 1] in _MARKS:
             end -= 1
         start, end = whole_words(whole, start, end)
-        if preposition := _PREPOSITION.match(whole, start, end):
-            start = preposition.end()
+        start = after_preposition(whole, start, end)
         if (
             whole[start:end].count('(') > whole[start:end].count(')')
             and whole[end : end + 1] == ')'
@@ -155,7 +146,7 @@ class EvidenceFinder:
         if any(start + shift < begin < end + shift for begin in row['sentence_starts']):
             return None
         entity = _entity(row, start - cut, end - cut, self._kinds)
-        if entity < 0 and _STAND_IN.fullmatch(whole, start, end):
+        if entity < 0 and STAND_IN.fullmatch(whole, start, end):
             return None
         return span._replace(start=start - cut, end=end - cut), whole[start:end], entity
 

@@ -19,22 +19,20 @@ from opql_jax.data.sources.reading import (
     ReadingSource,
 )
 from opql_jax.models.losses import best_is
-from opql_jax.models.reader import SUPPORTS, read_logits
+from opql_jax.models.reader import MASKED_LOGIT, read_logits
+from opql_jax.models.released import READER_HEAD
 from opql_jax.training.objectives.base import Objective, Task, dropout
-
-# Added to the logits of what cannot be an answer.
-_MASKED_LOGIT = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading(ReadingSettings, Objective):
-    """L_start + L_end + L_supports over a cross-encoder.
+    """L_span + L_supports over a cross-encoder.
 
     The settings of the batches are those of `ReadingSettings`.
 
-    L_start and L_end: a softmax over the tokens of the passages and, at [CLS], over 'unanswered',
-    'yes' and 'no'; several places of an answer share the target mass. L_supports: whether each
-    passage helps, read at the [SEP] before it.
+    L_span: a softmax over the spans of the passages and over 'unanswered', 'yes' and 'no'; several
+    places of an answer share the target mass. L_supports: whether each passage helps, read at the
+    [SEP] before it.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'reader')
@@ -52,9 +50,12 @@ class Reading(ReadingSettings, Objective):
         def init(params):
             if 'reader' in params:
                 return params
-            key, shape = jax.random.key(seed), (encoder.hidden_size, SUPPORTS + 1)
-            kernel = 0.02 * jax.random.truncated_normal(key, -2, 2, shape)
-            return {**params, 'reader': {'kernel': kernel}}
+            keys = jax.random.split(jax.random.key(seed), len(READER_HEAD))
+            head = {
+                name: 0.02 * jax.random.truncated_normal(key, -2, 2, (encoder.hidden_size, outputs))
+                for key, (name, outputs) in zip(keys, READER_HEAD.items())
+            }
+            return {**params, 'reader': head}
 
         return Task(
             source=self.source(prepared, seed),
@@ -78,28 +79,33 @@ class Reading(ReadingSettings, Objective):
         return spans + supports, metrics
 
     def _bucket_sums(self, encoder, params, bucket: ReadingBucket, rng, number: int) -> dict:
-        logits = read_logits(encoder, params, bucket.tokens, **dropout(rng, number))
-        found = []
-        for way, marks in enumerate((bucket.start, bucket.end)):
-            spans = jnp.where(bucket.is_text, logits[:, :, way], _MASKED_LOGIT)
-            # [n, 3 + L]: unanswered, yes and no, and the tokens.
-            all_logits = jnp.concatenate([logits[:, 0, 2:5], spans], axis=1)
-            verdicts = jnp.arange(3) == bucket.verdict[:, None]
-            target = jnp.concatenate(
-                [verdicts, marks & (bucket.verdict == BY_SPANS)[:, None]], axis=1
-            )
-            logs = jax.nn.log_softmax(all_logits)
-            lost = -jax.nn.logsumexp(jnp.where(target, logs, _MASKED_LOGIT), axis=1)
-            found.append((lost, best_is(target, all_logits)))
-        used = bucket.verdict >= 0
-        (start_loss, start_right), (end_loss, end_right) = found
-        helps = jnp.take_along_axis(logits[:, :, SUPPORTS], bucket.first, axis=1)
+        logits = read_logits(
+            encoder, params, bucket.tokens, bucket.is_text, **dropout(rng, number)
+        )
+        spans = _answers(bucket.start, bucket.end) & (logits.spans > MASKED_LOGIT)
+        spans &= (bucket.verdict == BY_SPANS)[:, None, None]
+        verdicts = jnp.arange(3) == bucket.verdict[:, None]
+        flat = lambda of_spans: of_spans.reshape(len(bucket.tokens), -1)
+        target = jnp.concatenate([verdicts, flat(spans)], axis=1)
+        all_logits = jnp.concatenate([logits.verdicts, flat(logits.spans)], axis=1)
+        log_probs = jax.nn.log_softmax(all_logits)
+        # Rows that are not filled have no target, nor do those whose answer is too long.
+        used = target.any(axis=1)
+        lost = -jax.nn.logsumexp(jnp.where(target, log_probs, MASKED_LOGIT), axis=1)
+        helps = jnp.take_along_axis(logits.supports, bucket.first, axis=1)
         known = bucket.supports >= 0
         supports = optax.sigmoid_binary_cross_entropy(helps, bucket.supports)
         return {
-            'L_span': (jnp.where(used, start_loss + end_loss, 0) / 2).sum(),
+            'L_span': jnp.where(used, lost, 0).sum(),
             'L_supports': jnp.where(known, supports, 0).sum(),
-            'right': (used & start_right & end_right).sum(),
+            'right': (used & best_is(target, all_logits)).sum(),
             'rows': used.sum(),
             'passages': known.sum(),
         }
+
+
+def _answers(start, end):
+    """[n, L, L] bool: the answers by first and last token, of these [n, L]; none overlap."""
+    begun, over = jnp.cumsum(start, axis=1), jnp.cumsum(end, axis=1) - end
+    same = lambda counts: counts[:, :, None] == counts[:, None, :]
+    return start[:, :, None] & end[:, None, :] & same(begun) & same(over)
