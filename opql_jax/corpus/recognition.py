@@ -229,8 +229,9 @@ _NUMBERS += (
     '|seven|eight|nine))?'
 )
 _UNITS = '(?:minutes|hours|days|weeks|months|years|decades)'
+_ORDINAL = r'\d{1,2}(?:st|nd|rd|th)?'
 _DATE = re.compile(
-    rf'(?:\d{{1,2}}(?:st|nd|rd|th)? )?(?:{_MONTHS})(?: \d{{1,2}}\b)?(?:,? \d{{3,4}}\b)?'
+    rf'(?:{_ORDINAL} (?:of )?)?(?:{_MONTHS})(?: {_ORDINAL}\b)?(?:,? \d{{3,4}}\b)?'
     rf'|[\w-]+ century\b|(?i:{_NUMBERS})[ -](?:minutes?|hours?|days?|weeks?|months?|years?'
     rf'|decades?)\b|\d{{1,3}}(?:,\d{{3}})+(?: {_UNITS}\b)?|\d[\w/.-]*(?: (?:AD|BC|BCE|CE'
     rf'|{_UNITS})\b)?'
@@ -250,7 +251,8 @@ _MODIFIERS = re.compile(
     re.IGNORECASE,
 )
 _RANGE = re.compile(r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)')
-_DAY = re.compile(r'(?<!\d)\d{1,2} $')
+_DAY = re.compile(rf'(?<!\d){_ORDINAL} (?:of )?$')
+_LONGEST_DAY = len('31st of ')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
@@ -270,7 +272,7 @@ def values(text: str, spans: Sequence[Span]) -> list[Span]:
             cut = _RANGE.search(text, start, span.end)
             end = cut.start() if cut else span.end
             is_month = span.kind == 'date' and re.match(_MONTHS, text[start:end])
-            if is_month and (day := _DAY.search(text, max(0, start - 3), start)):
+            if is_month and (day := _DAY.search(text, max(0, start - _LONGEST_DAY), start)):
                 start = day.start()
                 if found and found[-1].end > start:  # the day by itself
                     found.pop()

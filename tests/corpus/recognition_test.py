@@ -58,6 +58,8 @@ RULED = [
         ['12 June 1990', 'March 3, 1988']),
     (recognition.values, 'In [Dec. 2017|date] or [Spring 2017|date], in [recent years|date].',
         ['Dec. 2017', 'Spring 2017']),
+    (recognition.values, 'on [January 31st 1797|date] and the 3rd of [May 1902|date]',
+        ['January 31st 1797', '3rd of May 1902']),
     (recognition.values, 'born [12|quantity] [December 1981|date]', ['12 December 1981']),
     # A measure is one with its unit.
     (recognition.with_units,

@@ -69,6 +69,10 @@ READ = {
         ],
         [('Ann Low', ANN, 0.7, 1), ('York', YORK, 0.3, 1)],
     ),
+    'and so does the kind of place that it is': (
+        [(0, 0, 0.4, 'the Austrian village of York', -1), (0, 24, 0.3, 'York', YORK)],
+        [('York', YORK, 0.7, 1)],
+    ),
     'an overlapping name that is read later names the place': (
         [(0, 0, 0.4, "Ann Low's", -1), (0, 0, 0.3, 'Ann Low', ANN), (1, 9, 0.1, 'Ann', ANN)],
         [('Ann Low', ANN, 0.8, 3)],

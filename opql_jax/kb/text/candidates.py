@@ -41,8 +41,8 @@ _SMALL = (
     r"[a-z'’-]+ "
 )
 _CALLED = re.compile(
-    rf'(?:{_SMALL}){{0,4}}?(?:{_SMALL}|(?:city|county|district|hamlet|island|parish|port|province'
-    r'|region|state|suburb|town|village) of )?'
+    rf'(?:{_SMALL}){{0,4}}?(?:{_SMALL}|(?:[A-Z]\w+ )?(?:city|county|district|hamlet|island|parish'
+    r'|port|province|region|state|suburb|town|village) of )?'
 )
 _GOES_ON = re.compile(r'$|,|\s(?:and|who|whose|which|where|that|is|was)\b')
 _JOINS = re.compile(r'(?:[\s,;&]|\b(?:and|or|the)\b)+')
