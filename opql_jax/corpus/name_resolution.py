@@ -327,15 +327,19 @@ class _Names:
         self.document, self._document, self._titles = document.id, document, titles
         self.about = titles.entity_of(document)
         names: dict[str, str] = {}
+        kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._places: set[int] = set()  # where a surname stands for a place
         for span in spans:
             if span.kind not in (*VALUES, CONCEPT):
                 name = fold(document.text[span.start : span.end])
+                kinds[name][span.kind] += 1
                 if ' ' not in name and stands_as_place(document.text, span.start, span.end):
                     self._places.add(span.start)
                 if name not in names or span.start not in self._places:
                     names[name] = 'person' if name in persons else span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
+        # What most of the document's own mentions take a name for.
+        self.kind = {name: _most_frequent(counts) for name, counts in kinds.items()}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
         title = fold(without_brackets(document.title_entity or ''))
         if title:
@@ -379,14 +383,14 @@ class _Names:
         for name, facts in _births(document.text, spans).items():
             self.births.setdefault(self._full(name), set()).update(facts)
 
-    def calls_person(self, span: Span, name: str) -> bool:
-        """Whether a mention by a folded name may mean a person."""
-        return name in self.persons and span.start not in self._places
+    def calls_person(self, span: Span, name: str, kinds: Collection[str]) -> bool:
+        """Whether a mention by a folded last name, of these kinds, may mean a person.
 
-    def has_relative(self, name: str) -> bool:
-        """Whether the document names somebody else of a person's last name in full."""
-        last = f' {name.split()[-1]}'
-        return any(other.endswith(last) and other != name for other in self.persons)
+        Not where somebody of that name is named in full, whom the last name may mean.
+        """
+        is_person = name in self.persons and self.kind[name] in kinds
+        has_relative = any(other.endswith(f' {name}') for other in self.persons)
+        return is_person and not has_relative and span.start not in self._places
 
     def entity(self, span: Span, name: str) -> str:
         """The key of the entity that a mention means, by its folded name."""
@@ -406,11 +410,11 @@ class _Names:
 class _SharedNames:
     """What short names mean that a document uses and does not explain, by all documents.
 
-    A term or acronym that others define, all for the same name, means that name. The last name of
-    the only person of that name with a document means that person, if at least as many documents
-    give the full name as give that of anybody else, but for relatives in the person's own. Another
-    first or last name of several persons means none of them, but somebody else in each document.
-    Persons of one name with different places or years of birth are different.
+    A term or acronym that others define, all for the same name, means that name. A last name means
+    the only one of the family whom a document is about, if more documents give the full name than
+    give that of any other, whom the person's own document does not count for. Another first or last
+    name of several persons means none of them, but somebody else in each document. Persons of one
+    name with different places or years of birth are different.
     """
 
     def __init__(self, names: Sequence[_Names], titles: _Titles):
@@ -430,6 +434,14 @@ class _SharedNames:
                     persons[word].add(name)
                 if len(words) > 1:
                     families[words[-1]].setdefault(name, set()).add(of_document.document)
+        # Firms are named after persons, 'Carnegie Institution', and called by their last names.
+        self._firms = {
+            word
+            for of_document in names
+            for name, kind in of_document.kind.items()
+            if kind == 'organisation'
+            for word in name.split()[:-1]
+        }
         self._best_known: dict[str, str] = {}
         for word, family in families.items():
             described = [name for name in family if name in own]
@@ -450,9 +462,10 @@ class _SharedNames:
             is_term = surface.isupper() or span.kind in (UNKNOWN_KIND, 'organisation', 'person')
             if is_term and name in self._means:
                 return names.entity(span, self._means[name])
-            if (best_known := self._best_known.get(name)) and names.calls_person(span, name):
-                if not names.has_relative(best_known):
-                    return names.entity(span, best_known)
+            best_known = self._best_known.get(name) if surface[0].isupper() else None
+            kinds = ('person',) if name in self._firms else ('person', UNKNOWN_KIND, 'organisation')
+            if best_known and names.calls_person(span, name, kinds):
+                return names.entity(span, best_known)
             if name in self._several and span.kind in _SHORTENED:
                 # A key that no other name has, as `fold` removes brackets.
                 return f'{name} ({names.document})'

@@ -58,6 +58,10 @@ NAMES = {
     'but not if others of the name are told of as often': (
         [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Max Low|person] sang.'),
             ('C', '[Low|person] left.')], ['Low']),
+    'nor where a firm may be meant': (
+        [('Ann Low', '[Ann Low|person] sang. She founded [Low Mills|organisation].'),
+            ('B', '[Ann Low|person] left. [Low|person] sang.'), ('C', '[Low|organisation] grew.')],
+        ['Low']),
     'nor beside a relative': (
         [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Ann Low|person] wrote.'),
             ('C', '[Max Low|person] met [Ida Low|person], and [Low|person] left.')],
