@@ -44,7 +44,7 @@ def titled(title: str, text: str) -> str:
 
 
 def after_preposition(text: str, start: int, end: int) -> int:
-    """Where the answer text[start:end] begins: 'in the mid-18th century' is the mid-18th century."""
+    """Where an answer, text[start:end], begins: 'in the mid-18th century' at its article."""
     found = _PREPOSITION.match(text, start, end)
     return found.end() if found else start
 

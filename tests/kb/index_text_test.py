@@ -11,6 +11,7 @@ from damage import flip
 
 import opql_jax
 from opql_jax import cli
+from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
@@ -133,11 +134,18 @@ def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
     assert content(tmp_path / 'kb') == content(folder / 'kb')
 
 
-def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path):
+def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path, monkeypatch, caplog):
     shutil.copytree(folder / 'kb', tmp_path / 'kb')
     before = content(tmp_path / 'kb')
     index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
     assert content(tmp_path / 'kb') == before
+
+    def no_permission(*arguments):
+        raise PermissionError(13, 'not permitted', 'batch')
+
+    monkeypatch.setattr(batch_cache, 'remove', no_permission)  # it is done all the same
+    index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
+    assert 'what no version needs was left: batch: not permitted' in caplog.text
     write(tmp_path / 'articles', {'Another': 'Another text is about Ada Lovelace and London.'})
     with pytest.raises(InputError, match='1 new and 0 changed documents.*opql add'):
         index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)

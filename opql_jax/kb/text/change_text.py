@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from opql_jax.core import batch_cache, files, locks
 from opql_jax.core.batch_cache import MapBatches
-from opql_jax.core.errors import InputError, error_message
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, ManifestError, is_folder_of, read_manifest
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document, read_documents
@@ -37,7 +37,15 @@ from opql_jax.datasets.plain_text import (
     link_names,
 )
 from opql_jax.kb.text.forget_sentences import find_entities, find_sentences, without
-from opql_jax.kb.text.index_text import CACHE, ENCODED, ENCODER, Parts, make_parts, tell_left_out
+from opql_jax.kb.text.index_text import (
+    CACHE,
+    ENCODED,
+    ENCODER,
+    Parts,
+    make_parts,
+    removing,
+    tell_left_out,
+)
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
 from opql_jax.models.text_encoder import TextEncoder
@@ -267,12 +275,10 @@ def change(
             )
             make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
             folder.change(stated, **dataclasses.asdict(new))
-        try:
+        with removing():
             remove_unneeded(folder)
             if folder.read() != stated:  # else an interrupted change may go on from it
                 batch_cache.remove(folder.path, ENCODED)
-        except OSError as error:  # the change is made; the next one removes them
-            _log.warning('what no version needs was left: %s', error_message(error))
 
 
 def add_text(

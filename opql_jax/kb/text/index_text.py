@@ -13,7 +13,7 @@ import pathlib
 import shlex
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -123,10 +123,20 @@ def index_text(
         used = copy_encoder(encoder, part, folder.part(parts.memory, new=True))
         made = make_parts(reader, folder, parts, used)
         folder.write(text=parts.text, model=ENCODER, memory=parts.memory, retrieval=parts.retrieval)
-        batch_cache.remove(folder.path, ENCODED)
+        with removing():
+            batch_cache.remove(folder.path, ENCODED)
         if not made:
             _log.info('%s has the text of %s already: nothing to do', folder.path, reader)
     tell_left_out(reader)
+
+
+@contextlib.contextmanager
+def removing() -> Iterator[None]:
+    """Warns of an OSError in removing what no version needs: the next change removes it."""
+    try:
+        yield
+    except OSError as error:
+        _log.warning('what no version needs was left: %s', error_message(error))
 
 
 def tell_left_out(reader: PlainText) -> None:

@@ -79,9 +79,7 @@ class Reading(ReadingSettings, Objective):
         return spans + supports, metrics
 
     def _bucket_sums(self, encoder, params, bucket: ReadingBucket, rng, number: int) -> dict:
-        logits = read_logits(
-            encoder, params, bucket.tokens, bucket.is_text, **dropout(rng, number)
-        )
+        logits = read_logits(encoder, params, bucket.tokens, bucket.is_text, **dropout(rng, number))
         spans = _answers(bucket.start, bucket.end) & (logits.spans > MASKED_LOGIT)
         spans &= (bucket.verdict == BY_SPANS)[:, None, None]
         verdicts = jnp.arange(3) == bucket.verdict[:, None]
