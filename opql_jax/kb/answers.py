@@ -261,11 +261,9 @@ def _entity_line(name: str, number: float) -> str:
 
 
 def _fact_line(fact: Fact) -> str:
-    """A fact and the sentence that states it; of what the reader found the latter alone."""
-    ends = '' if fact.topic_span is None and fact.title else ' → '.join(map(one_line, fact.ends))
-    title = f'in “{one_line(fact.title)}”' if fact.title else ''
-    where = ', '.join(filter(None, (ends, title)))
-    return f'{" " * 12}[{where}]  {hanging(fact.sentence or "", 14)}'.rstrip()
+    ends = ' → '.join(map(one_line, (fact.topic, fact.target)))
+    title = '' if fact.title is None else f', in “{one_line(fact.title)}”'
+    return f'{" " * 12}[{ends}{title}]  {hanging(fact.sentence or "", 14)}'.rstrip()
 
 
 def _confidence(answer: Answer) -> str:
