@@ -222,7 +222,7 @@ def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, 
 
 def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(chain):
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
-    assert '  hop 2 (answer)\n' in chain.printed['ask']
+    assert '  hop 2 (answer), by weight\n' in chain.printed['ask']
     hops = hops_of(chain.printed['ask'])
     assert len(hops) == 2 and all(hops)
     for rows in hops:

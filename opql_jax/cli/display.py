@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 # How parts of an answer's lines look at a terminal: headings, weights, entities, and where
 # something was read. Further lines of a text are indented more than any of these but the last.
 _STYLES = {
-    r'^ +(?:hop \d.*|answer)$': 'bold',
+    r'^ +(?:hop \d.*|answers?), by \w+$': 'bold',
     r'^ {1,11}\d+\.\d{3}(?=  )': 'green',
     r'(?<=\d\.\d{3}  ).+$': 'bold cyan',
-    r'^ +\[.+? → .+?\](?=  |$)': 'dim',
+    r'^ {12}\[.+?\](?=  |$)': 'dim',
 }
 
 

@@ -169,7 +169,8 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
         if isinstance(version, int) and version > format.version:
             problem += f': a newer opql_jax wrote {folder}; update opql_jax'
             raise ManifestError(f'{path}: {problem}')
-        raise ManifestError(f'{path}: {problem}; {format.advice}')
+        anew = format.repair or f'delete {folder} and run {format.writer} again'
+        raise ManifestError(f'{path}: {problem}; {anew}')
     return _checked_manifest(stated, content, format.manifest, path, format.advice)
 
 

@@ -6,6 +6,7 @@ import collections
 import copy
 import difflib
 import hashlib
+import heapq
 import itertools
 import json
 import os
@@ -23,6 +24,8 @@ UNKNOWN_KIND = 'name'
 TITLE_KIND = 'title'
 # Longest kind, in characters.
 LONGEST_KIND = 100
+# Names that a message suggests, and the fewest letters in words that they share with the unknown.
+_NEAREST, _FEWEST_SHARED = 3, 4
 
 
 class EntityVocab:
@@ -123,13 +126,15 @@ class EntityVocab:
 
     def did_you_mean(self, names: Sequence[str]) -> str:
         """The end of a message about unknown names: close spellings, or '' if none is close."""
+        spellings: dict[str, str] = {}
+        for spelling in self.spellings:
+            spellings.setdefault(spelling.casefold(), spelling)
         found: list[str] = []
         for name in names:
             folded = name.casefold()
-            close = [s for s in self.spellings if s.casefold() == folded]
-            close += difflib.get_close_matches(name, self.spellings, n=3, cutoff=0.7)
-            found += close or [s for s in self.spellings if folded in s.casefold().split()]
-        nearest = ' or '.join(map(short_repr, list(dict.fromkeys(found))[:3]))
+            close = difflib.get_close_matches(folded, spellings, n=_NEAREST, cutoff=0.7)
+            found += [spellings[one] for one in close or _with_words_of(folded, spellings)]
+        nearest = ' or '.join(map(short_repr, list(dict.fromkeys(found))[:_NEAREST]))
         return f'; did you mean {nearest}?' if found else ''
 
     def with_kinds(self, kinds: Sequence[str]) -> EntityVocab:
@@ -165,3 +170,11 @@ class EntityVocab:
             return cls(keys, names, aliases, kinds)
         except InputError as error:
             raise InputError(f'{path}: {error}; {tables.PREPARED.advice}') from error
+
+
+def _with_words_of(name: str, spellings: Iterable[str]) -> list[str]:
+    """The spellings that share most words with a name: 'cape lion' of 'the last cape lion'."""
+    words = set(name.split())
+    shared = {one: sum(map(len, words.intersection(one.split()))) for one in spellings}
+    near = (one for one in shared if shared[one] >= _FEWEST_SHARED)
+    return heapq.nsmallest(_NEAREST, near, key=lambda one: (-shared[one], len(one), one))

@@ -54,6 +54,7 @@ class Question:
         via: for each hop but the last, the ids of the entities it should reach, -1 for those that
             the vocabulary does not have; empty where nobody knows.
         left_out: further names in `text` that are no topics, as they are too many.
+        unknown: names in `text` that the knowledge base's text does not have.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Question:
     type: str = ''
     via: tuple[tuple[int, ...], ...] = ()
     left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def topic(self) -> tuple[int, int]:

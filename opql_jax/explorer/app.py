@@ -82,6 +82,7 @@ class Explorer:
             '/map': self.map,
             '/api/ask': self.api_ask,
             '/api/retrieve': self.api_retrieve,
+            '/api/document': self.api_document,
             '/openapi.json': self.openapi,
             '/docs': self.docs,
             '/health': self.health,
@@ -220,6 +221,10 @@ class Explorer:
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
         return JSONResponse(self._kb().retrieve(_text(request, 'q'), k).to_record())
+
+    def api_document(self, request: Request) -> Response:
+        name = _text(request, 'id')
+        return JSONResponse({'document': name, 'text': self._kb().prepared.document_text(name)})
 
     def openapi(self, request: Request) -> Response:
         return JSONResponse(OPENAPI)

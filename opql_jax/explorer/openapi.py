@@ -4,6 +4,7 @@ import importlib.metadata
 from typing import Any
 
 from opql_jax.kb.answer_record import SCHEMA as ANSWER_SCHEMA
+from opql_jax.kb.answer_record import object_schema
 from opql_jax.kb.text.retrieve import SCHEMA as DOCUMENTS_SCHEMA
 
 
@@ -35,6 +36,7 @@ _FIELDS = {
     'version': {'type': 'string'},
     'passages': {'type': 'integer'},
 }
+_DOCUMENT = object_schema({'document': 'its id', 'text': 'in which `start` and `end` count'})
 _HEALTH = {'type': 'object', 'properties': _FIELDS, 'required': list(_FIELDS)}
 
 OPENAPI: dict[str, Any] = {
@@ -54,6 +56,11 @@ OPENAPI: dict[str, Any] = {
             'Finds the documents that together answer a question.',
             [_QUESTION, _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5)],
             DOCUMENTS_SCHEMA,
+        ),
+        '/api/document': _operation(
+            'Gives the text of a document as it was read.',
+            [_parameter('id', 'string', 'its id, the `document` of a fact')],
+            _DOCUMENT,
         ),
         '/health': _operation('Says that the newest version can be opened.', [], _HEALTH),
     },

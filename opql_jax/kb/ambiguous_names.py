@@ -1,28 +1,54 @@
-"""Names that several entities have: which these are, with a sentence about each."""
+"""Names in questions that several entities have, or none: which are meant, or near."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from opql_jax.core.terminal import hanging, one_line
+from opql_jax.corpus.json_lines import short_repr
+from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import facts_about
 
 # Other meanings of a name that a note lists.
 _LISTED = 5
+# Unknown names, and words of each, that a note looks up.
+_TOLD = 3
 
 
-def ambiguous_names(store: FactStore, question: Question) -> Iterator[str]:
-    """What to write for other entities that a name in the question may mean."""
+def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
+    """What to know about names in a question: which are unknown, what else others may mean."""
+    vocab, linker = store.vocab, store.linker
+    if unknown := question.unknown[:_TOLD]:
+        words = [each for name in unknown for each in (name, *name.split()[:_TOLD])]
+        near = vocab.did_you_mean([each for each in words if vocab.get(each) is None])
+        yield f'the text has no name {" or ".join(map(short_repr, unknown))}{near}'
     if store.memory is None:
         return
     for (start, end), taken in zip(question.topics, question.entities):
-        name = question.text[start:end]
-        if others := [entity for entity in store.linker.meanings(name) if entity != taken]:
+        name, known = question.text[start:end], vocab.names[taken]
+        means = [entity for entity in linker.meanings(name) if entity != taken]
+        others = [one for one in means if not _is_variant(known, vocab.names[one])]
+        if others and ' ' not in fold(name):
+            # Of a short name the text may not say whom it means; that a document is about does.
+            about = store.prepared.passages['title_entity'].unique().to_pylist()
+            if {entity for named in linker.link(name) for entity in named.entities} & {*about}:
+                others = [one for one in others if fold(vocab.names[one]) != fold(known)]
+        if others:
             listed = candidates(store, others[:_LISTED], '[{}]'.format)
-            known = one_line(store.vocab.names[taken])
-            yield f'{one_line(name)} is taken for {known}; it may also be\n{listed}'
+            yield f'{one_line(name)} is taken for {one_line(known)}; it may also be\n{listed}'
+
+
+def _is_variant(name: str, other: str) -> bool:
+    """Whether no word tells two unlike names apart: 'F. Schubert' and 'Franz Schubert'."""
+    short, long = sorted((fold(name).split(), fold(other).split()), key=len)
+    return short != long and all(any(_is_word(word, one) for one in long) for word in short)
+
+
+def _is_word(word: str, other: str) -> bool:
+    """Whether two words are one, or one is the initial of the other."""
+    return word == other or (1 in (len(word), len(other)) and word[0] == other[0])
 
 
 def candidates(store: FactStore, entities: Sequence[int], write: Callable[[str], str]) -> str:

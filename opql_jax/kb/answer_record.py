@@ -64,8 +64,13 @@ FACT = object_schema(
         'sentence': 'what the text says',
         'title': 'of the document that says it',
         'document': 'its id',
-        'start': (COUNT, 'where the sentence begins in the text of the document, in code points'),
-        'end': (COUNT, 'where it ends'),
+        'start': (
+            COUNT,
+            'where the sentence begins, in code points of the text of the document as it was read, '
+            'which `/api/document` gives, and `kb.prepared.document_text(id)` in Python; of a file '
+            'it lacks the heading that is its title, and line breaks within paragraphs',
+        ),
+        'end': (COUNT, 'where it ends, in the same text'),
     },
     optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end'),
     description='A fact, and the sentence that states it, verbatim.',

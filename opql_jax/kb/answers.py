@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.question_linking import left_out_note
 from opql_jax.corpus.questions import Question
-from opql_jax.kb.ambiguous_names import ambiguous_names
+from opql_jax.kb.ambiguous_names import notes_on_names
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.kb.paths import Path, evidence_of, facts, read_path
+from opql_jax.kb.paths import Fact, Path, facts, read_path
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.question_plans import Plan
 from opql_jax.kb.weighted_entities import WeightedEntities
@@ -131,21 +131,21 @@ class Answer(WeightedEntities):
 
         The last is of sentences that are like the question.
         """
-        told = {
-            'nothing was found': not len(self),
-            'not sure: the text may not say': len(self) and self.is_sure is False,
-            (
-                'no name in the question leads to an answer: these are of the '
-                'sentences most like it'
-            ): self.is_by_sentences,
-        }
-        return [*(note for note, holds in told.items() if holds), *self._caveats]
+        if len(self) and self.is_sure is not False:
+            return self._caveats
+        return [
+            'not sure: the text may not say' if len(self) else 'nothing was found',
+            *self._caveats,
+        ]
 
     @property
     def _caveats(self) -> list[str]:
-        """That its kind is out of reach, what bounded it, and what else its names may mean."""
-        names = ambiguous_names(self.store, self.question)
-        return [*([self.note] if self.note else []), *self.bounds, *names]
+        """All notes but how sure it is."""
+        by_sentences = (
+            'no name in the question leads to an answer: these are of the sentences most like it'
+        )
+        told = [by_sentences if self.is_by_sentences else '', self.note, *self.bounds]
+        return [*filter(None, told), *notes_on_names(self.store, self.question)]
 
     def to_text(self, top: int = 5) -> str:
         note = '; '.join(self._caveats)
@@ -218,52 +218,52 @@ def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
 
 
 def format_answer(answer: Answer, top: int = 5) -> str:
-    """An answer as text: how sure it is, and per hop the best entities.
+    """An answer as text.
 
-    Each with the heaviest entry that led there and where that was read.
+    Over plain text how sure it is, and the answers of its record, each with where it was read; if
+    it is not sure, and the reader found some, then what following facts alone found. Of a trained
+    model what each hop found.
     """
-    store, question, lines = answer.store, answer.question, []
-    if answer.probabilities is not None:
-        lines.append(f'  {_confidence(answer)}')
-        lines += _read_lines(answer, top)
+    is_plain, question = answer.is_sure is not None, answer.question
+    lines = [] if answer.probabilities is None else [f'  {_confidence(answer)}']
+    lines += _answer_lines(answer, top) if is_plain and len(answer) else ()
     for part in answer.parts:
         lines += [f'  {one_line(part.question.text)}', format_answer(part, top)]
-    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics] + [
-        'sentences like the question'
-    ]
-    for start, hops in zip(starts, answer.traces):
+    if answer.is_sure or (is_plain and (answer.evidence is None or not answer.traces)):
+        return '\n'.join(lines)
+    lines += ['  found by following facts alone'] if is_plain else ()
+    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics]
+    for start, hops in zip([*starts, 'sentences like the question'], answer.traces):
         if len(answer.traces) > 1 or answer.is_by_sentences:
             lines.append(f'  {start}')
         for number, hop in enumerate(hops, 1):
             is_answer = answer.without_memory is None and number == len(hops)
-            lines.append(f'  hop {number}{" (answer)" if is_answer else ""}')
-            lines += _hop_lines(store, hop, top)
+            lines.append(f'  hop {number}{" (answer)" if is_answer else ""}, by weight')
+            lines += _hop_lines(answer.store, hop, top)
     if answer.without_memory is not None:
-        lines.append('  answer')
-        lines += [
-            f'    {w:6.3f}  {one_line(store.vocab.names[e])}'
-            for e, w in zip(answer.entities[:top], answer.weights)
-        ]
+        lines.append('  answer, by weight')
+        named = zip(answer.entities[:top], answer.weights)
+        lines += [_entity_line(answer.name_of(entity), weight) for entity, weight in named]
     return '\n'.join(lines)
 
 
-def _read_lines(answer: Answer, top: int) -> Iterator[str]:
-    """Where the best answers were read."""
-    assert answer.probabilities is not None  # what answers over plain text gives them
-    read = [
-        (entity, p)
-        for entity, p in zip(answer.entities[:top].tolist(), answer.probabilities)
-        if entity in answer.read
-    ]
-    if read:
-        yield '  read'
-    for entity, probability in read:
-        yield f'    {probability:6.3f}  {one_line(answer.name_of(entity))}'
-        for fact in next(iter(answer.paths(entity, 1)), ()):
-            yield (
-                f'            [in “{one_line(fact.title or "")}”]  '
-                f'{hanging(fact.sentence or "", 14)}'
-            )
+def _answer_lines(answer: Answer, top: int) -> Iterator[str]:
+    """The best answers, as the record has them."""
+    yield f'  answers, by {"weight" if answer.probabilities is None else "probability"}'
+    for member in islice(answer, top):
+        number = member.weight if member.probability is None else member.probability
+        yield _entity_line(member.name, number)
+        yield from map(_fact_line, next(iter(answer.paths(member.id, 1)), ()))
+
+
+def _entity_line(name: str, number: float) -> str:
+    return f'    {number:6.3f}  {one_line(name)}'
+
+
+def _fact_line(fact: Fact) -> str:
+    ends = ' → '.join(map(one_line, (fact.topic, fact.target)))
+    title = '' if fact.title is None else f', in “{one_line(fact.title)}”'
+    return f'{" " * 12}[{ends}{title}]  {hanging(fact.sentence or "", 14)}'.rstrip()
 
 
 def _confidence(answer: Answer) -> str:
@@ -280,20 +280,15 @@ def _confidence(answer: Answer) -> str:
 
 def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
     if hop.null is not None:
-        yield f'    {hop.null:6.3f}  (not in the memory)'
+        yield _entity_line('(not in the memory)', hop.null)
     elif not len(hop.entities):
         yield '    nothing: no entry of the memory has these topics'
     assert store.memory is not None  # the hop searched it
     targets = store.memory.target[store.memory.rows(hop.entries)]
     for entity, weight in zip(hop.entities[:top], hop.weights):
-        yield f'    {weight:6.3f}  {one_line(store.vocab.names[entity])}'
-        for fact in evidence_of(store, hop.entries[targets == entity][:1]):
-            where = (
-                f', in “{one_line(fact["title"])}”]  {hanging(fact["sentence"], 14)}'
-                if 'title' in fact
-                else ']'
-            )
-            yield f'            [{one_line(fact["topic"])} → {one_line(fact["target"])}{where}'
+        yield _entity_line(store.vocab.names[entity], weight)
+        first = hop.entries[targets == entity][:1]
+        yield from map(_fact_line, facts(store, first, np.ones(len(first))))
     if len(hop.entities) > top:
         yield (
             f'    … and {len(hop.entities) - top} more of weight '

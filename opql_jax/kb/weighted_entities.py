@@ -151,8 +151,8 @@ class WeightedEntities(abc.ABC):
             record['sure'] = self.is_sure
         if self.is_by_sentences:
             record['by_sentences'] = True
-        if self.notes:
-            record['note'] = '\n'.join(self.notes)
+        if notes := self.notes:
+            record['note'] = '\n'.join(notes)
         return record | {
             'answers': [self._record_of(member) for member in itertools.islice(self, top)]
         }

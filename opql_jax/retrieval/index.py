@@ -75,14 +75,7 @@ class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
     encoded_by: str
 
 
-FORMAT = FolderFormat(
-    'opql-retrieval',
-    3,
-    'a retrieval index',
-    'opql index',
-    IndexManifest,
-    repair='delete it and run `opql index` again',
-)
+FORMAT = FolderFormat('opql-retrieval', 3, 'a retrieval index', '`opql index`', IndexManifest)
 PLAN = FolderFormat(
     'opql-retrieval-plan',
     1,

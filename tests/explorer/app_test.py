@@ -214,7 +214,10 @@ def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
 
 
 def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
-    page, paths = words(client.get('/docs').text), ('/api/ask', '/api/retrieve', '/health')
+    page, paths = (
+        words(client.get('/docs').text),
+        ('/api/ask', '/api/retrieve', '/api/document', '/health'),
+    )
     for name in (*(f'GET {path}' for path in paths), 'probability', 'by_sentences', 'start'):
         assert name in page
     version, passages = importlib.metadata.version('opql-jax'), len(kb.prepared.passages)

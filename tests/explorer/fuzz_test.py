@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 from opql_jax.explorer import app
 
 PAGES = (
-    '/ /snippets /entity /entities /document /documents /map /api/ask /api/retrieve /openapi.json'
+    '/ /snippets /entity /entities /document /documents /map '
+    '/api/ask /api/retrieve /api/document /openapi.json'
 ).split()
 FORMS = ['/add', '/forget', '/forget-sentence', '/undo']
 STRANGE = [

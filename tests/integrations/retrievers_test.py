@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -118,18 +119,19 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
     record = (kb.query(asked) if asked == QUERY else kb.ask(asked)).to_record(2)
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2
+    client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
     for answer in record['answers']:
         assert answer['path'][-1]['target'] == answer['entity']
         assert ('probability' in answer) == (asked in (QUESTION, UNSURE))
         for fact in answer['path']:
-            text = kb.prepared.document_text(fact['document'])
-            assert text[fact['start'] : fact['end']] == fact['sentence'] != ''
+            given = client.get('/api/document', params={'id': fact['document']}).json()
+            assert given['text'] == kb.prepared.document_text(fact['document'])
+            assert given['text'][fact['start'] : fact['end']] == fact['sentence'] != ''
     assert ('not sure' in record.get('note', '')) == (record.get('sure') is False)
     assert ('this counts' in record.get('note', '')) == (asked == OUT_OF_REACH)
 
     cli.main(['ask', str(folder), asked, '--top', '2', '--json'])
     assert json.loads(capsys.readouterr().out) == record
-    client = testclient.TestClient(app.make_app(folder), base_url='http://localhost')
     assert client.get('/api/ask', params={'q': asked, 'top': 2}).json() == record
     described = client.get('/openapi.json').json()['paths']['/api/ask']['get']
     schema = described['responses']['200']['content']['application/json']['schema']
@@ -138,6 +140,11 @@ def test_all_interfaces_give_the_same_record_of_an_answer(folder, kb, asked, cap
         server = make_server(Current(folder), writable=False)
         (content,) = anyio.run(server.call_tool, 'ask', {'question': asked, 'top': 2}).content
         assert json.loads(content.text) == record and len(content.text) < 2_000
+        cli.main(['ask', str(folder), asked, '--top', '2'])
+        number = 'probability' if 'probability' in record['answers'][0] else 'weight'
+        _, told = capsys.readouterr().out.split(f'  answers, by {number}\n')
+        shown = re.findall(r'^ {5}\d\.\d{3}  (.+)$', told.split('\n  found by ')[0], re.MULTILINE)
+        assert shown == [answer['entity'] for answer in record['answers']]
 
 
 def test_all_interfaces_give_the_same_record_of_documents(folder, kb, capsys):

@@ -315,7 +315,9 @@ def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
     shutil.rmtree(half / lost)
     monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     (left,) = {'memory', 'retrieval'} - {lost}
-    with pytest.raises(InputError, match=f'{left} was made by another encoder or program: delete'):
+    with pytest.raises(
+        InputError, match=f'{left} was made by another encoder or program: delete that'
+    ):
         index_text([folder / 'a'], half, processes=1)
     shutil.rmtree(half / left)
     index_text([folder / 'a'], half, processes=1)

@@ -11,7 +11,6 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
@@ -53,7 +52,7 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     record = prediction_record(answer, evidence=1)
     assert record['by_sentences'] and 'error' not in record
     assert right in record['traces'][0][0]['evidence'][0]['sentence']
-    assert 'sentences like the question' in (told := format_answer(answer)) and right in told
+    assert 'the sentences most like it' in (told := answer.to_text()) and right in told
 
 
 def test_names_that_the_text_lacks_and_other_languages_are_told(kb):

@@ -58,7 +58,7 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     probabilities = answer.probabilities.tolist()
     assert probabilities == sorted(probabilities, reverse=True) and answer.evidence is not None
     read = [entity for entity in answer.entities.tolist() if entity in answer.read]
-    assert read and format_answer(answer).count('\n  read\n') == 1
+    assert read and format_answer(answer).count('\n  answers, by probability\n') == 1
     for entity in read:
         facts, texts = [path[-1] for path in answer.paths(entity)], kb.prepared.passages['text']
         assert any(fact.sentence in texts[fact.passage].as_py() for fact in facts)

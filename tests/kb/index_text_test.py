@@ -91,8 +91,9 @@ def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
     record = prediction_record(answer, 1)
     assert record['sure'] is True
     assert record['answers'][0]['probability'] == pytest.approx(probabilities[0], abs=1e-4)
-    assert format_answer(answer).startswith(
-        f'  Missolonghi, with probability {probabilities[0]:.2f}\n  hop 1\n'
+    assert format_answer(answer, 1).startswith(
+        f'  Missolonghi, with probability {probabilities[0]:.2f}\n  answers, by probability\n'
+        f'     {probabilities[0]:.3f}  Missolonghi\n            [Ada Lovelace → Lord Byron, in “'
     )
 
 

@@ -244,8 +244,8 @@ def make_parts(
     for name, made_by in _MADE_BY.items():
         if name in finished and made_by(paths[name]) != encoded_by:
             raise InputError(
-                f'{paths[name]} was made by another encoder or program: delete it, and it is made '
-                'again'
+                f'{paths[name]} was made by another encoder or program: delete that folder, and '
+                'run the same again'
             )
     before = Parts.of(folder, stated) if stated and not answers else None
     passages = PassageEncoder(

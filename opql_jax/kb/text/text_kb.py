@@ -47,6 +47,8 @@ LOOKED_AT, _DENIED = 3, 0.3
 # the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
+# Where a sentence begins.
+_BEGINNING = re.compile(r'(?:^|[.?!:])\s*')
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -172,21 +174,34 @@ class TextKB(VirtualKB):
             text, topic = parse_bracketed(text)
             return Question('ask', text, (topic,), (self.vocab.id(text[slice(*topic)]),), hops=hops)
         found = self.linker.link(text)
-        # Without a name it must be English, have no word with a capital that the text lacks, and
-        # enough words to find sentences by.
-        if not found and not (is_question(text) and self._is_of_text(text)):
-            hint = near_spellings(text, self.vocab) or '. Questions are read in English'
+        unknown = self._unknown_names(text, found)
+        # Beside an unknown name a single word in lower case is none: 'Where did Zorblatt die?'.
+        if unknown and all(text[each.start : each.end].islower() for each in found):
+            found = [each for each in found if ' ' in text[each.start : each.end]]
+        # Without a name it must be English, have no unknown one, and enough words to find
+        # sentences by.
+        is_plain = not unknown and is_question(text) and len(words_of(text)) >= _FEWEST_WORDS
+        if not (found or is_plain):
+            hint = near_spellings(text, self.vocab)
+            hint = hint or ('' if unknown else '. Questions are read in English')
             raise InputError(
                 f'the question mentions no name that the text has: {short_repr(text)}{hint}'
             )
-        return _linked_question(text, found)
+        return dataclasses.replace(_linked_question(text, found), unknown=unknown)
 
-    def _is_of_text(self, text: str) -> bool:
-        names = [
-            word for start, end in written_as_names(text) for word in words_of(text[start:end])
-        ]
-        return len(words_of(text)) >= _FEWEST_WORDS and all(
-            word in self._index.passages_with_word for word in names
+    def _unknown_names(self, text: str, found: Sequence[Named]) -> tuple[str, ...]:
+        """What is written as a name, and has words that no passage has, outside of those found."""
+        # The first word of a sentence has a capital anyway; what may be no name is one for want of
+        # others.
+        begins = {match.end() for match in _BEGINNING.finditer(text)} if found else set()
+        others = list(text)
+        for each in found:
+            others[each.start : each.end] = ' ' * (each.end - each.start)
+        return tuple(
+            text[start:end]
+            for start, end in written_as_names(text)
+            if (start not in begins or ' ' in text[start:end])
+            and not self._index.passages_with_word.keys() >= {*words_of(''.join(others[start:end]))}
         )
 
     @functools.cached_property

@@ -1,0 +1,66 @@
+"""What answers note of names: which the text lacks, and which of several entities is meant."""
+
+import pytest
+
+pytest.importorskip('spacy', reason='spaCy is not installed')
+
+import opql_jax
+from opql_jax.core.errors import InputError
+
+from examples import examples
+
+DOCUMENTS = {
+    'Franz Schubert': 'Franz Schubert was an Austrian composer. Schubert was born in Vienna in '
+    '1797. He admired the music of Ludwig van Beethoven.',
+    'Songs of Vienna': 'Franz Peter Schubert wrote Erlkoenig in 1815. Schubert sold it in Vienna. '
+    'The publisher Tomas Lind printed it in London.',
+    'Printers of London': 'Erik Lind was a printer, who died in London in 1850. He was born in '
+    'Uppsala and knew Franz Peter Schubert.',
+}
+
+
+@pytest.fixture(scope='module')
+def kb(index):
+    with opql_jax.open(index(DOCUMENTS), reader=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    'question, near',
+    examples("""
+        Where did Zorblatt meet Franz Schubert? | the text has no name 'Zorblatt'
+        Did Schubert know Eric Lindt in London? | no name 'Eric Lindt'; did you mean 'Erik Lind'
+        Where was Franz Schubbert of Vienna born? | 'Franz Schubbert'; did you mean 'Franz Schubert'
+    """),
+)
+def test_beside_known_names_a_note_tells_of_an_unknown_one_and_the_nearest(kb, question, near):
+    assert near in kb.ask(question).to_record(1)['note']
+
+
+@pytest.mark.parametrize(
+    'question',
+    ['Where was Franz Schubert born?', 'Tell me: where was Schubert born?', 'Kindly, who is Lind?'],
+)
+def test_a_known_name_and_the_first_word_of_a_sentence_are_no_unknown_names(kb, question):
+    assert 'has no name' not in kb.ask(question).to_record(1).get('note', '')
+
+
+def test_a_word_in_lower_case_is_no_name_beside_an_unknown_one(kb):
+    assert kb.ask('who was born in vienna?').question.topics
+    with pytest.raises(InputError, match="mentions no name.*; did you mean 'Erik Lind'"):
+        kb.ask('Who met Erick Lindt in vienna?')
+
+
+def test_an_unknown_name_is_told_with_those_that_share_its_words_in_any_case(kb):
+    for name in ('SCHUBERT, FRANZ PETER', 'the composer franz peter schubert'):
+        with pytest.raises(InputError, match="unknown entity .*; did you mean 'Franz Peter Schub"):
+            kb.entity(name)
+
+
+def test_only_entities_that_differ_are_noted(kb):
+    names = lambda name: {kb.vocab.names[each] for each in kb.linker.meanings(name)}
+    assert names('Schubert') == {'Franz Schubert', 'Franz Peter Schubert'}
+    assert names('Lind') == {'Tomas Lind', 'Erik Lind'}
+    assert not any('may also be' in note for note in kb.ask('Where was Schubert born?').notes)
+    (note,) = (note for note in kb.ask('Where did Lind die?').notes if 'may also be' in note)
+    assert note.startswith('Lind is taken for ') and note.count('Lind] (person): ') == 1
