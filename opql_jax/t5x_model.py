@@ -119,8 +119,7 @@ _LOOP = {
     'model_devices': 'NUM_PARTITIONS',
     'accumulate_steps': 'NUM_MICROBATCHES',
     **dict.fromkeys(
-        'input_threads input_prefetch input_processes remat slices profile_steps '
-        'wandb_project'.split()
+        'input_threads input_prefetch input_processes remat slices profile_steps'.split()
     ),
 }
 

@@ -72,18 +72,14 @@ def test_no_source_runs_what_it_reads(source):
 
 
 def test_no_source_opens_a_connection():
-    found, modules = set(), [*NETWORK.split(), 'socket', 'wandb']
+    found, modules = set(), [*NETWORK.split(), 'socket']
     for source in SOURCES:
         for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
             if any(name == module or name.startswith(f'{module}.') for module in modules):
                 found.add((source.relative_to(PACKAGE).as_posix(), name))
-    # A lock states the name of its host; Weights & Biases is used only where a project is named.
+    # A lock states the name of its host.
     # The explorer listens, at loopback unless told otherwise; it connects to nothing.
-    assert found == {
-        ('core/locks.py', 'socket'),
-        ('explorer/app.py', 'socket'),
-        ('training/progress.py', 'wandb'),
-    }
+    assert found == {('core/locks.py', 'socket'), ('explorer/app.py', 'socket')}
 
 
 def test_only_the_edge_parses_gin():

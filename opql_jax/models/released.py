@@ -31,7 +31,6 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
 from opql_jax.data import tokenizer as tokenizer_lib
-from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes, check_fields, shape_differences
 from opql_jax.models.mention_kinds import MentionKinds
 
@@ -152,7 +151,6 @@ def parameters_to_train(
     encoder: RelationEncoder,
     fresh: Mapping[str, Any],
     tokenizer: Tokenizer,
-    with_w_r: bool = True,
 ) -> dict[str, Any]:
     """Parameters to train on from a released encoder, with fresh W_e.
 
@@ -160,7 +158,6 @@ def parameters_to_train(
         folder, encoder, tokenizer: the released folder, or 'default'; the encoder to train; and the
             tokenizer of the text.
         fresh: parameters of `encoder`.
-        with_w_r: takes the released W_r, too; else the fresh one, made orthogonal, of any d_r.
 
     Raises:
         InputError: there is no such encoder, or its shape, tokenizer or computation differs.
@@ -173,16 +170,13 @@ def parameters_to_train(
         )
     check_computes(encoder, type(other), vars(other), path)
     merged = {**params, 'w_e': fresh['w_e']}
-    if not with_w_r:
-        merged['w_r'] = {'kernel': bert.orthogonal(fresh['w_r']['kernel'])}
     if shape_differences(fresh, merged):
         fields = ', '.join(
             f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__
         )
         raise InputError(
             f'{path} has another shape than the encoder that is trained, it has {fields}: see '
-            'gin/models/released.gin. Another relation_dim needs a fresh W_r: '
-            'trainer.TrainConfig.fresh_w_r=True'
+            'gin/models/released.gin'
         )
     return merged
 

@@ -24,12 +24,11 @@ def describe_run(
     seed: int,
     origin: dict | None,
     bert_hash: str | None = None,
-    fresh_w_r: bool = False,
 ) -> dict:
     """A run's lineage as JSON: the objective, the data, the seed, and what it starts from.
 
     That is a run of the meta data `origin` (`read_meta`); or else `bert_hash` is the
-    `state.weights_hash` of what the encoder starts from. `fresh_w_r` as of `state.starting_params`.
+    `state.weights_hash` of what the encoder starts from.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {
@@ -39,8 +38,6 @@ def describe_run(
         'init_hash': origin['params_hash'],
     }
     lineage['bert_hash'] = bert_hash
-    if fresh_w_r:  # not stated otherwise, so that runs of before it can be resumed
-        lineage['fresh_w_r'] = True
     # Inherited by runs that start from this one.
     lineage['entities_of_names'] = bool(
         lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names')

@@ -1,7 +1,6 @@
 """Metrics of a training run: their means, rates, where its time goes, and traces for a profiler."""
 
 import contextlib
-import hashlib
 import logging
 import math
 import pathlib
@@ -33,7 +32,7 @@ class TrainingError(InputError):
 
 
 class Progress:
-    """Collects metrics, checks them for NaN, and reports means: log, TensorBoard, Weights & Biases.
+    """Collects metrics, checks them for NaN, and reports means: log and TensorBoard.
 
     Each report covers the steps since the last one, its window; if reports are far apart, lines in
     the log alone tell the progress in between. Beside the means of the metrics a report has:
@@ -63,11 +62,9 @@ class Progress:
         self._trace_folder = files.below(workdir, 'profile')
         self._trace: tempfile.TemporaryDirectory | None = None
         # Steps after a killed run's newest checkpoint are logged again.
-        is_primary = distributed.is_primary()
-        self._writer = ScalarWriter(str(workdir), purge_step=start + 1) if is_primary else None
-        self._wandb = None
-        if config.wandb_project and is_primary:
-            self._wandb = _start_wandb(config.wandb_project, workdir)
+        self._writer = None
+        if distributed.is_primary():
+            self._writer = ScalarWriter(str(workdir), purge_step=start + 1)
         self._encoder, self._num_devices = encoder, num_devices
         self._metrics = []  # (step, metrics) since the last report
         self._since, self._time = start, time.monotonic()
@@ -91,8 +88,6 @@ class Progress:
             self._stop_trace(self._trace)
         if self._writer:
             self._writer.close()
-        if self._wandb:
-            self._wandb.finish()
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -173,11 +168,9 @@ class Progress:
         self._said = time.monotonic()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Writes metrics to TensorBoard, and to Weights & Biases if used."""
+        """Writes metrics to TensorBoard."""
         if self._writer:
             self._writer.write(step, metrics)
-        if self._wandb:
-            self._wandb.log(dict(metrics), step=step)
 
     def _speed(self, done: int) -> dict[str, float]:
         """Of the steps since the last call."""
@@ -211,17 +204,3 @@ class Progress:
             files.copy_folder(pathlib.Path(folder), self._trace_folder)
         self._trace = None
         _log.info('a trace is in %s', self._trace_folder)
-
-
-def _start_wandb(project: str, workdir):
-    """A run of Weights & Biases that a later start of the same workdir continues."""
-    try:
-        import wandb
-    except ImportError as error:
-        raise TrainingError(
-            f'wandb_project={project!r} needs the package of Weights & Biases: pip install wandb'
-        ) from error
-    workdir = files.absolute(workdir)
-    name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
-    folder = None if files.is_remote(workdir) else str(workdir)
-    return wandb.init(project=project, name=workdir.name, id=name, resume='allow', dir=folder)

@@ -46,7 +46,6 @@ def starting_params(
     seed,
     orthogonal_w_r: bool = False,
     span_pair: bool = False,
-    fresh_w_r: bool = False,
     expected_hash: str | None = None,
 ):
     """Parameters before the first step.
@@ -60,9 +59,8 @@ def starting_params(
         seed: of fresh parameters, or a key.
         orthogonal_w_r: makes a fresh W_r orthogonal, as it is anyway with a BERT, unless
             `span_pair` is set.
-        span_pair: whether relations are read off the spans of mentions; a fresh W_r for a BERT or
-            a released encoder is then `one_map`.
-        fresh_w_r: replaces the W_r of a released encoder, as for a BERT, so that d_r may differ.
+        span_pair: whether relations are read off the spans of mentions; a fresh W_r for a BERT is
+            then `one_map`.
         expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
             lineage states; None to skip the check.
 
@@ -82,7 +80,7 @@ def starting_params(
         found = {name: value for name, value in params.items() if name not in own}
         check_shapes(expected, found, f'the checkpoint in {init_from}')
         return params
-    loaded, own_w_r, is_released, is_model = None, False, False, False
+    loaded, is_released, is_model = None, False, False
     if bert_folder:
         is_released = released.is_released(bert_folder)
         is_model = model_config.is_model(bert_folder)
@@ -94,15 +92,12 @@ def starting_params(
     params = fresh()
     start = params['encoder']
     if bert_folder and is_released:
-        own_w_r = not fresh_w_r
-        start = released.parameters_to_train(
-            bert_folder, encoder, start, prepared.tokenizer, own_w_r
-        )
+        start = released.parameters_to_train(bert_folder, encoder, start, prepared.tokenizer)
     elif bert_folder and is_model:
         written = model_config.read(bert_folder)
         model_config.check_start(written, encoder, prepared, bert_folder, other_entities=True)
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
-            found, own_w_r = checkpoints.params()['encoder'], True
+            found = checkpoints.params()['encoder']
         check_shapes(start, found, f'the checkpoint in {bert_folder}')
         start = found
     elif loaded:
@@ -111,7 +106,7 @@ def starting_params(
         start = {**start, 'w_r': {'kernel': bert.orthogonal(start['w_r']['kernel'])}}
     if bert_folder and expected_hash:
         _check_unchanged(bert_folder, weights_hash(bert_folder), expected_hash)
-    if bert_folder and span_pair and not own_w_r:
+    if loaded and span_pair:
         start = {**start, 'w_r': {'kernel': one_map(encoder, start, prepared)}}
     return {**params, 'encoder': start}
 

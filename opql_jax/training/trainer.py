@@ -58,9 +58,6 @@ class TrainConfig:
             'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as with a BERT. Without one it depends on the
             data whether that helps: MetaQA gains, the demo loses.
-        fresh_w_r: replaces the W_r of the released encoder that training starts from, so that
-            relations may have another size, up to `relation_dim` = 2 `hidden_size`, the whole
-            states of both mentions.
         seed: of batches, dropout and fresh parameters.
         log_every: steps.
         checkpoint_every, checkpoint_minutes: steps, or time, from one checkpoint to the next,
@@ -82,7 +79,6 @@ class TrainConfig:
             name: TPU slices; of GPUs, hosts.
         profile_steps: (first, last) step, counted from 1, of which `jax.profiler` writes a trace to
             <model>/profile.
-        wandb_project: of Weights & Biases, whose package has to be installed.
     """
 
     kb: str
@@ -97,7 +93,6 @@ class TrainConfig:
     init_from: str | None = None
     bert_folder: str | None = None
     orthogonal_w_r: bool = False
-    fresh_w_r: bool = False
     seed: int = 0
     log_every: int = 50
     checkpoint_every: int | None = 500
@@ -112,7 +107,6 @@ class TrainConfig:
     remat: str | None = None
     slices: int | None = None
     profile_steps: tuple[int, int] | None = None
-    wandb_project: str | None = None
 
     @property
     def workdir(self) -> str:
@@ -309,11 +303,6 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
             f'the encoder of bert_folder ({config.bert_folder}) brings its '
             'W_r: leave out orthogonal_w_r'
         )
-    if config.fresh_w_r and not is_released:
-        raise TrainingError(
-            'fresh_w_r leaves out the W_r of a released encoder, and '
-            'bert_folder names none: leave out fresh_w_r'
-        )
 
 
 class Run:
@@ -350,7 +339,6 @@ class Run:
             seed,
             orthogonal_w_r=config.orthogonal_w_r,
             span_pair=self.pair_encoding == 'span_pair',
-            fresh_w_r=config.fresh_w_r,
             expected_hash=origin['params_hash'] if origin else self.bert_hash,
         )
         params = self.task.init(params)
@@ -361,7 +349,7 @@ class Run:
         """See `lineage.describe_run`."""
         config = self.config
         return lineage_lib.describe_run(
-            self.task, self.prepared, config.seed, self.origin, self.bert_hash, config.fresh_w_r
+            self.task, self.prepared, config.seed, self.origin, self.bert_hash
         )
 
 

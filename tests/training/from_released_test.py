@@ -15,7 +15,7 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.models import released
-from opql_jax.training import model_config, objectives, state
+from opql_jax.training import model_config, objectives
 from opql_jax.training.progress import TrainingError
 
 import tiny_text_encoder
@@ -63,44 +63,17 @@ def test_a_frozen_encoder_stays_as_it_was_released_while_entities_are_learnt(wor
         assert np.isfinite(params[name]).all() and not np.array_equal(params[name], again[name])
 
 
-def test_a_run_is_resumed_only_from_the_same_encoder_and_w_r_wherever_it_lies(world, tmp_path):
+def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp_path):
     shutil.copytree(world / 'encoder', tmp_path / 'moved')
     other = tiny_text_encoder.make()
     write(tmp_path / 'other', other, jax.tree.map(lambda x: x * 1.1, other.params))
     go_on = functools.partial(train, world, frozen_encoder=True)
     go_on('own', num_steps=2)
     go_on('own', tmp_path / 'moved', num_steps=3)
-    params = go_on('fresh', fresh_w_r=True, num_steps=2)
-    assert changed(world, params) == {'encoder/w_r/kernel'}
-    for name, folder, fresh, said in (
-        ('own', tmp_path / 'other', False, 'bert_hash was'),
-        ('own', None, True, 'fresh_w_r was'),
-        ('fresh', None, False, 'fresh_w_r was'),
-    ):
-        with pytest.raises(TrainingError, match=f'cannot be resumed as another run .{said}'):
-            go_on(name, folder, fresh_w_r=fresh, num_steps=4)
+    with pytest.raises(TrainingError, match='cannot be resumed as another run .bert_hash was'):
+        go_on('own', tmp_path / 'other', num_steps=4)
     with pytest.raises(InputError, match='elsewhere/config.json: no such file'):
         go_on('own', tmp_path / 'elsewhere', num_steps=4)
-
-
-def w_r_of(world, dim, span_pair):
-    """The W_r that training begins with beside the released encoder, its own left out."""
-    prepared = Prepared(world / 'text/kb/text')
-    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size(), relation_dim=dim)
-    folder = str(world / 'encoder')
-    options = dict(seed=3, span_pair=span_pair, fresh_w_r=True)
-    params = state.starting_params(module, prepared, None, folder, **options)['encoder']
-    _, released_params, _ = released.read(folder)
-    return params['w_r']['kernel'], state.one_map(module, released_params, prepared)
-
-
-@pytest.mark.parametrize('dim', [8, 24])
-def test_its_w_r_may_be_left_out_for_one_as_beside_a_bert(dim, world):
-    found, one_map = w_r_of(world, dim, span_pair=True)
-    np.testing.assert_allclose(found, one_map, atol=1e-6)
-    found, _ = w_r_of(world, dim, span_pair=False)
-    gram = found.T @ found
-    np.testing.assert_allclose(gram, gram[0, 0] * np.eye(dim), atol=1e-6)
 
 
 def test_text_of_another_tokenizer_is_refused(world, tmp_path):

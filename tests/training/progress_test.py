@@ -1,7 +1,6 @@
 """Metrics of a training run: means, rates, where its time goes, traces."""
 
 import importlib.util
-import json
 import logging
 import re
 import subprocess
@@ -187,34 +186,6 @@ def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
     said = f'profile_steps={steps}: give (first, last) of the steps 1 to 10'
     with pytest.raises(TrainingError, match=re.escape(said)):
         make_progress(tmp_path, 4, 10, profile_steps=steps)
-
-
-def test_weights_and_biases_gets_what_tensorboard_gets(tmp_path, monkeypatch):
-    told, started = [], []
-    run = types.SimpleNamespace(
-        log=lambda values, step: told.append((step, values)), finish=lambda: told.append('finished')
-    )
-    wandb = types.SimpleNamespace(init=lambda **given: started.append(given) or run)
-    monkeypatch.setitem(sys.modules, 'wandb', wandb)
-    for _ in range(2):
-        progress = make_progress(tmp_path / 'mine', 0, 3, wandb_project='vkb')
-        take(progress, 0, loss=2, grad_norm=1)
-        progress.report(1)
-        progress.close()
-    assert started[0] == started[1]
-    given = {'project': 'vkb', 'name': 'mine', 'resume': 'allow'}
-    assert started[0] == started[0] | given
-    (step, values), finished = told[:2]
-    assert (step, finished, values['loss']) == (1, 'finished', 2.0)
-    assert values.keys() == scalars(tmp_path / 'mine').keys()
-    json.dumps(values)
-
-
-def test_weights_and_biases_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'wandb', None)
-    said = "wandb_project='vkb' needs the package of Weights & Biases: pip install wandb"
-    with pytest.raises(TrainingError, match=said):
-        make_progress(tmp_path, 0, 3, wandb_project='vkb')
 
 
 def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):

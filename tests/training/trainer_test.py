@@ -320,7 +320,6 @@ def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path)
         ({'init_from': 'model', 'bert_folder': 'minilm'}, 'both say where to start: leave out one'),
         ({'init_from': 'model', 'orthogonal_w_r': True}, 'leave out orthogonal_w_r'),
         ({'bert_folder': 'default', 'orthogonal_w_r': True}, 'brings its W_r: leave out orth'),
-        ({'init_from': 'model', 'fresh_w_r': True}, 'bert_folder names none: leave out fresh_w_r'),
     ],
 )
 def test_settings_that_say_no_start_or_two_are_refused(settings, said):
