@@ -5,11 +5,8 @@ cost, see `novelty`.
 """
 
 import os
-from collections.abc import Sequence
 
-from opql_jax.datasets import docred, relation_corpora
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
-from opql_jax.recipes import encoder as encoder_recipes
 from opql_jax.recipes import novelty
 from opql_jax.recipes.recipe import (
     Options,
@@ -37,41 +34,14 @@ _ALIGNED = _SENTENCES | _OFTEN | bound('trainer.TrainConfig', warmup_steps=20) |
 STAGES = {
     # A few hundred documents teach little English, which MiniLM knows.
     'relations': stage('minilm', 'relations_minilm', 100, 3e-4, _OFTEN),
-    # The size of the model that the alignment loads.
-    'labels': stage(
-        'minilm',
-        'text_relations',
-        750,
-        3e-4,
-        {'PAIRS_PER_BATCH': 2},
-        bound('encoder.RelationEncoder', relation_dim=768, entity_dim=128),
-    ),
     'align': stage('minilm', 'align_passages', 250, 2e-4, _ALIGNED),
     'align-mentions': stage('minilm', 'align_mentions', 250, 2e-4, _ALIGNED),
     'follow': stage('minilm', 'follow', 300, 1e-4, _OFTEN),
     'kv-memory-align': stage('bag_of_words', 'align', 2000, 1e-3, _SENTENCES),
     'kv-memory-follow': stage('bag_of_words', 'follow', 1200, 5e-4),
 }
-# {system: whether the encoder of its memory is trained on questions at all}. The encoder of
-# `opql-labels` begins with labelled sentences of other documents, of relations that are not new, in
-# place of text alone.
-SYSTEMS = {
-    'opql': True,
-    'opql-pretrained': False,
-    'drkit': True,
-    'opql-labels': True,
-    'kv-memory': True,
-}
-# Labels that say as much as that of a relation, or hold it: KnowledgeNet has one for fathers and
-# mothers, and one, under the id of 'employer', for employees and members.
-SAME = {
-    'father': 'child of',
-    'mother': 'child of',
-    'member of': 'employer',
-    'member of sports team': 'employer',
-    'military branch': 'employer',
-    'original language of work': 'language of work or name',
-}
+# {system: whether the encoder of its memory is trained on questions at all}.
+SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True, 'kv-memory': True}
 SHARES = (0, 10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
@@ -93,19 +63,6 @@ def _relations(options: Options) -> list[str]:
     return sorted({name for query in queries for name in query.relations})
 
 
-def _labels(options: Options, model: str, sentences: Sequence[str], new: Sequence[str]) -> Step:
-    """An encoder trained on labelled sentences, none of which has a new relation."""
-    names = options.file('redocred/rel_info.json')
-    known = docred.read_relations(names)
-    new_names = {relation_corpora.name_of(relation, known) for relation in new}
-    new_names |= {SAME[name] for name in new_names & SAME.keys()}
-    read = relation_corpora.read(sentences, names) if new else ()
-    held_out = tuple(sorted(new_names & {sentence.relation for sentence in read}))
-    return train(
-        model, STAGES['labels'], options, SENTENCES=sentences, NAMES=names, HELD_OUT=held_out
-    )
-
-
 def slot_filling(options: Options) -> list[Step]:
     """Queries such as '[Willi Schneider], country of citizenship, capital', over new documents.
 
@@ -113,25 +70,20 @@ def slot_filling(options: Options) -> list[Step]:
     'follows' and 'followed by': one may be new and the other not.
     """
     system, protocol, percent = options.system, options.protocol, options.share
-    # Before any data is read: a recipe is to name all that it lacks.
-    sources = encoder_recipes.SENTENCES if system == 'opql-labels' else ()
-    labelled = tuple(map(options.file, sources))
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
     new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
     encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
     steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
-    start, follow = 'relations', 'follow'
+    follow = 'follow'
     if system == 'kv-memory':
         follow = 'kv-memory-follow'
         steps += [train(encoder, STAGES['kv-memory-align'], options, INIT_FROM=None)]
-    elif system == 'opql-labels':
-        start = f'labels{new.encoder_suffix}'
-        steps += [_labels(options, start, labelled, chosen if new.new_to_encoder else ())]
     else:
-        steps += [train(start, STAGES['relations'], options)]
-    if system in ('opql', 'opql-labels', 'drkit'):
-        align = 'align-mentions' if system == 'drkit' else 'align'
-        steps += [train(encoder, STAGES[align], options, INIT_FROM=start, **new.encoder_bindings)]
+        steps += [train('relations', STAGES['relations'], options)]
+    if system in ('opql', 'drkit'):
+        align = STAGES['align-mentions' if system == 'drkit' else 'align']
+        bindings = {'INIT_FROM': 'relations', **new.encoder_bindings}
+        steps += [train(encoder, align, options, **bindings)]
     entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
     following = {'INIT_FROM': encoder, 'MEMORY': entries, **new.follower_bindings}
     dev, asked = f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS]

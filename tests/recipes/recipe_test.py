@@ -347,7 +347,6 @@ def test_docs_tell_of_each_data_set():
         for recipe in catalog.RECIPES.values()
         for file in catalog.data_files_of(recipe)
     }
-    read |= {'wiki64', 'trex'}  # opql-labels reads these, too
     assert read == catalog.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 

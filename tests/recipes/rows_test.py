@@ -313,7 +313,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
         every = {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'{row}/all')}
         assert bound[f'{row}/all'] == evaluation | every
-        is_new_to_encoder = protocol != 'seen' and system in ('opql', 'opql-labels', 'drkit')
+        is_new_to_encoder = protocol != 'seen' and system in ('opql', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())
         assert ('objectives.Follow.frozen_encoder' in follower) == system.endswith('-frozen')
