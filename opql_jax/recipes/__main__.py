@@ -22,11 +22,6 @@ from opql_jax.core.errors import InputError, Preempted, error_message
 from opql_jax.recipes import catalog, cost, record, tables
 from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
 
-
-def _size(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
 # {option: how it is read, and its help}; `Options` has the defaults.
 _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
     'seed': (int, 'of the parameters, the order of the batches and what is left out'),
@@ -40,7 +35,6 @@ _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
     'protocol': (str, 'what the new relations are new to, see `novelty`'),
     'share': (int, 'percentage of the relations that are new'),
     'hops': (int, 'of the questions'),
-    'size': (_size, 'how much of what the recipe varies, such as the number of training questions'),
 }
 
 

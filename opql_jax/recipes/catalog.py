@@ -13,8 +13,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.recipes import (
     demo,
     encoder,
-    growth,
-    little_training,
     lm_world,
     metaqa,
     metaqa_novelty,
@@ -34,7 +32,6 @@ RECIPES = {
         demo,
         metaqa,
         metaqa_novelty,
-        little_training,
         slot_filling,
         msf,
         encoder,
@@ -42,7 +39,6 @@ RECIPES = {
         lm_world,
         open_questions,
         paper,
-        growth,
         retrieval,
     )
     for recipe in module.RECIPES

@@ -41,7 +41,7 @@ MIN_TRAINING_STEPS = 2
 # Macros and parameters that name a part of the knowledge base which a command reads.
 PARTS = ('TEXT', 'MODEL', 'MEMORY', 'INIT_FROM', 'EXTENDS', 'prepare.prepare.extends')
 # Options that some recipes have: which values they may take, and the default, is up to each.
-CHOICES = ('system', 'protocol', 'share', 'hops', 'size')
+CHOICES = ('system', 'protocol', 'share', 'hops')
 # {option: its values, the default first}.
 Choices = Mapping[str, tuple[int | str, ...]]
 
@@ -72,7 +72,7 @@ class Options:
         world_seed: of a generated world.
         percent: of the training steps: less for a quick look.
         documents: size of a generated world.
-        system, protocol, share, hops, size: see `__main__`; without meaning by default,
+        system, protocol, share, hops: see `__main__`; without meaning by default,
             `Recipe.complete` gives them values.
         asked_for: the files and folders of data that a recipe asked for as its steps were built.
     """
@@ -87,7 +87,6 @@ class Options:
     protocol: str = ''
     share: int = -1
     hops: int = 0
-    size: int | str = ''
     asked_for: list[str] = dataclasses.field(default_factory=list, compare=False)
 
     def __post_init__(self):
