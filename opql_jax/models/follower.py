@@ -38,7 +38,6 @@ class Follower(nn.Module):
         relation_dim: d_r.
         entity_dim: d_e.
         max_hops: the most hops, and the number of W_t.
-        shared_hops: a single W_t serves all hops.
         weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries;
             without, as in the paper, in the centroid alone.
     """
@@ -46,20 +45,18 @@ class Follower(nn.Module):
     relation_dim: int
     entity_dim: int
     max_hops: int = 3
-    shared_hops: bool = False
     weigh_topics: bool = True
 
     def setup(self):
         dim = self.entity_dim + self.relation_dim
         self.w_q = self.param('w_q', _identity, (dim, dim))
         self.w_k = self.param('w_k', _identity, (dim, dim))
-        matrices = 1 if self.shared_hops else self.max_hops
-        self.w_t = self.param('w_t', _identity, (matrices, self.relation_dim, self.relation_dim))
+        shape = self.max_hops, self.relation_dim, self.relation_dim
+        self.w_t = self.param('w_t', _identity, shape)
 
     def query(self, relation, centroid, hop: int) -> Queries:
         """The queries of a hop (from 0) with W_k folded in, from r [B, d_r] and e_X [B, d_e]."""
-        w_t = self.w_t[0 if self.shared_hops else hop]
-        relation = jnp.matmul(relation, w_t, precision=_PRECISION)
+        relation = jnp.matmul(relation, self.w_t[hop], precision=_PRECISION)
         q = jnp.matmul(
             jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=_PRECISION
         )

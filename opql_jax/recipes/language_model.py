@@ -6,7 +6,7 @@ Facts are injected into the latter.
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from opql_jax.core import files
 from opql_jax.memory.manifest import read_manifest
@@ -94,18 +94,14 @@ def asked(
     )
 
 
-def copy_memory(
-    source: str, target: str, change: Callable[[pathlib.Path], None] | None = None
-) -> None:
-    """Copies the folder of a memory, whole and once `change` was called with the copy.
+def copy_memory(source: str, target: str) -> None:
+    """Copies the folder of a memory, whole, in the place of an earlier copy.
 
-    It takes the place of an earlier copy. ManifestError: the target is something else.
+    ManifestError: the target is something else.
     """
     place = pathlib.Path(target)
     with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
         copy = shutil.copytree(source, pathlib.Path(temporary, place.name))
-        if change:
-            change(copy)
         if place.exists():
             read_manifest(place)  # or it is not a copy that this made
             files.rmtree(place)

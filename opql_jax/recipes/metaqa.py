@@ -5,24 +5,12 @@ OPQL-pretrained from one that saw no question. The rows share a folder, and in i
 they have in common.
 """
 
-import contextlib
 import functools
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
-from opql_jax.core.errors import InputError
-from opql_jax.data.pair_selection import pair_keys
-from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.triples import read_triples
-from opql_jax.memory import update
-from opql_jax.memory.format import Memory
-from opql_jax.recipes.language_model import copy_memory
 from opql_jax.recipes.recipe import (
-    Function,
     Options,
     Output,
     Recipe,
@@ -98,12 +86,11 @@ def followed(
     memory: str,
     text: str = 'text',
     stage: Stage = STAGES['follow'],
-    splits: Sequence[str] = SPLITS,
     hops: Sequence[int] = HOPS,
     **bindings,
 ) -> list[Step]:
     """Following over a memory, trained and evaluated."""
-    names = [f'{number}-hop/{split}' for split in splits for number in hops]
+    names = [f'{number}-hop/{split}' for split in SPLITS for number in hops]
     there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
     follower = f'follow-{row}'
     return [
@@ -121,14 +108,12 @@ def aligned(options: Options) -> list[Step]:
     ]
 
 
-def opql(
-    options: Options, row: str = 'opql', splits: Sequence[str] = SPLITS, **bindings
-) -> list[Step]:
+def opql(options: Options, row: str = 'opql', **bindings) -> list[Step]:
     """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
     return [
         *aligned(options),
         build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', splits=splits, **bindings),
+        *followed(options, row, 'align', 'memory', **bindings),
     ]
 
 
@@ -165,42 +150,6 @@ def opql_released_aligned(options: Options) -> list[Step]:
     ]
 
 
-def opql_kb_pairs(options: Options) -> list[Step | Function]:
-    """OPQL over the text's pairs that a triple of the knowledge base joins, by any relation."""
-    name, triples = 'memory-kb-pairs', options.file('metaqa/kb.txt')
-    parts = {'memory': Output('memory'), 'text': Output('text'), 'triples': triples}
-    return [
-        *aligned(options),
-        build_memory('memory', 'align'),
-        Function(name, keep_joined_pairs, {'folder': Output(name), **parts}, name),
-        *followed(options, 'opql-kb-pairs', 'align', name),
-    ]
-
-
-def keep_joined_pairs(folder: str, memory: str, text: str, triples: str) -> dict:
-    """Writes a memory with those entries whose entities a triple joins, in either direction.
-
-    Returns how many entries there are and were; InputError if there would be none.
-    """
-    vocab, counts = Prepared(text).vocab, {}
-    n = len(vocab)
-    joined = [min(t.head, t.tail) * n + max(t.head, t.tail) for t in read_triples(triples, vocab)]
-
-    def drop_others(copy: pathlib.Path) -> None:
-        with contextlib.closing(Memory.open(copy)) as before:
-            is_joined = np.isin(pair_keys(before.topic, before.target, n), joined)
-            others = before.ids[~is_joined]
-        if not is_joined.any():
-            raise InputError(f'{triples} joins no pair of {memory}')
-        counts.update(entries=int(is_joined.sum()), entries_before=len(is_joined))
-        if len(others):
-            update.delete(copy, entries=others)
-            update.compact(copy).close()
-
-    copy_memory(memory, folder, drop_others)
-    return counts
-
-
 def mean_mentions(options: Options) -> list[Step]:
     """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
     average = bound('build_memory.build_memory', mentions='average')
@@ -223,11 +172,7 @@ def splits_of(hops: int) -> dict[str, Any]:
 
 
 def opql_pretrained(
-    options: Options,
-    row: str = 'opql-pretrained',
-    suffix: str = '',
-    splits: Sequence[str] = SPLITS,
-    **bindings,
+    options: Options, row: str = 'opql-pretrained', suffix: str = '', **bindings
 ) -> list[Step]:
     """OPQL-pretrained: the memory of an encoder that saw no question."""
     model, entries = f'relations{suffix}', f'memory-pretrained{suffix}'
@@ -235,7 +180,7 @@ def opql_pretrained(
         prepared(options),
         *pretrained(options, suffix, **bindings),
         build_memory(entries, model),
-        *followed(options, row, model, entries, splits=splits),
+        *followed(options, row, model, entries),
     ]
 
 
@@ -319,9 +264,7 @@ def opql_wordings(options: Options) -> list[Step]:
     return opql(options, 'opql-wordings', **IN_OTHER_WORDS)
 
 
-def _row(
-    name: str, build: Callable[[Options], Sequence[Step | Function]], summary: str = '', **choices
-) -> Recipe:
+def _row(name: str, build: Callable[[Options], list[Step]], summary: str = '', **choices) -> Recipe:
     """A row, whose summary is the first line of what builds it unless it is given."""
     summary = summary or str(build.__doc__).splitlines()[0].rstrip('.')
     return Recipe(f'metaqa/{name}', summary, build, choices)
@@ -345,7 +288,6 @@ RECIPES = [
     _row('opql-pretrained', opql_pretrained),
     _row('marked-pairs', marked_pairs),
     _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
-    _follower_ablation('one-wt', 'one W_t for all hops', shared_hops=True),
     _follower_ablation('unweighed-topics', _CENTROID, weigh_topics=False),
     _row('only', one_number_of_hops, hops=(2, 3)),
     _row('paper-form', paper_form, hops=(2, 3)),
@@ -356,7 +298,6 @@ RECIPES = [
     _row('opql-wordings', opql_wordings),
     _row('opql-released', opql_released),
     _row('opql-released-aligned', opql_released_aligned),
-    _row('opql-kb-pairs', opql_kb_pairs),
     _row('kv-memory', kv_memory),
     _row('drkit', drkit),
     _row('fae-kb', fae_kb),

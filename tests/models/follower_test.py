@@ -38,13 +38,9 @@ def memory(filter):
     return jax.tree.map(jnp.asarray, MemoryArrays(TOPIC, TARGET, RELATIONS, offsets))
 
 
-@functools.partial(
-    jax.jit, static_argnames=('hops', 'exclude_topic', 'weigh_topics', 'shared_hops')
-)
-def follow(
-    params, asked, table, starts, memory, hops, exclude_topic, weigh_topics=True, shared_hops=False
-):
-    follower = Follower(D_R, D_E, shared_hops=shared_hops, weigh_topics=weigh_topics)
+@functools.partial(jax.jit, static_argnames=('hops', 'exclude_topic', 'weigh_topics'))
+def follow(params, asked, table, starts, memory, hops, exclude_topic, weigh_topics=True):
+    follower = Follower(D_R, D_E, weigh_topics=weigh_topics)
     given = dict(hops=hops, memory=memory, entity_table=table, k=K, exclude_topic=exclude_topic)
     return follower.apply({'params': params}, asked, starts, **given)
 
@@ -123,26 +119,6 @@ def test_an_unknown_topic_finds_nothing(filter):
         assert (hop.entities[1] == -1).all() and (hop.entry_rows[1] == -1).all()
         assert (hop.weights[1] == 0).all() and (hop.beta[1] == 0).all()
         assert (hop.entities[0] >= 0).any()
-
-
-def test_one_w_t_serves_all_hops():
-    follower = Follower(D_R, D_E, shared_hops=True)
-    given = jax.random.key(0), ASKED, np.zeros((3, D_E), np.float32), 0
-    initial = follower.init(*given, method=follower.query)
-    assert initial['params']['w_t'].shape == (1, D_R, D_R)
-
-    def run(w_t, **options):
-        params = PARAMS | {'w_t': w_t}
-        asked = params, ASKED, TABLE, STARTS, memory(False)
-        return follow(*asked, hops=3, exclude_topic=True, **options)
-
-    first = PARAMS['w_t'][:1]
-    shared, repeated = run(first, shared_hops=True), run(np.repeat(first, 3, axis=0))
-    for one, other, own in zip(shared, repeated, run(PARAMS['w_t'])):
-        np.testing.assert_array_equal(one.entry_rows, other.entry_rows)
-        np.testing.assert_allclose(one.beta, other.beta, rtol=1e-6)
-    # With a W_t for each hop the third one weighs differently.
-    assert np.abs(one.beta - own.beta).max() > 1e-3
 
 
 def test_more_hops_than_there_are_and_sets_without_a_topic_are_refused():

@@ -26,9 +26,7 @@ def make_follow(memory, **option):
     )
 
 
-@pytest.mark.parametrize(
-    'option', [{'filter': False}, {'shared_hops': True}, {'weigh_topics': False}], ids=str
-)
+@pytest.mark.parametrize('option', [{'filter': False}, {'weigh_topics': False}], ids=str)
 def test_an_ablated_follower_answers_as_it_was_trained(trained, tmp_path, option):
     prepared, _, memory = trained
     follower = tiny_training.write_untrained(

@@ -37,7 +37,6 @@ class Follow(Objective):
             forget relations that no training question asks for.
         exclude_topic: a path never returns to its topic (see `Follower`).
         max_hops: the number of W_t.
-        shared_hops: one W_t serves all hops.
         weigh_topics: see `Follower`.
         filter: a hop searches the rows of its topics only, not the whole memory (see `Follower`).
     """
@@ -53,7 +52,6 @@ class Follow(Objective):
     frozen_encoder: bool = False
     exclude_topic: bool = True
     max_hops: int = 3
-    shared_hops: bool = False
     weigh_topics: bool = True
     filter: bool = True
 
@@ -105,9 +103,7 @@ class Follow(Objective):
     def follower(self, encoder) -> Follower:
         """The module whose parameters the objective trains."""
         dims = encoder.relation_dim, encoder.entity_dim
-        return Follower(
-            *dims, self.max_hops, shared_hops=self.shared_hops, weigh_topics=self.weigh_topics
-        )
+        return Follower(*dims, self.max_hops, weigh_topics=self.weigh_topics)
 
     def init(self, encoder, params):
         if 'follower' in params:
