@@ -126,11 +126,13 @@ def _open_locked(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except FileNotFoundError:  # the folder was removed at this moment
             continue
-        except PermissionError:
+        except PermissionError as error:
             if not (path.exists() and os.access(path.parent, os.W_OK)):
                 raise
-            _remove_of_other_user(path)
-            continue
+            raise InputError(
+                f'{path} is the lock of another user: remove it when nobody writes there, or give '
+                'another folder'
+            ) from error
         except OSError as error:
             # A link, a folder, a socket.
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
@@ -153,26 +155,6 @@ def _open_locked(path):
                 raise
             opened.pop_all()
             return handle
-
-
-def _remove_of_other_user(path):
-    """Removes the lock of another user's ended writer; InputError if it has not, or it stays."""
-    try:
-        with files.opened_below(path.parent, path.name) as file:
-            _require_lock(file.fileno(), path)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise _Held(_refusal(path.parent, file.read().decode(errors='replace'))) from None
-            if _is_open_as(file.fileno(), path):
-                path.unlink()
-    except FileNotFoundError:
-        pass  # its writer ended at this moment
-    except OSError as error:
-        raise InputError(
-            f'{path} is the lock of another user, and cannot be taken over ({error.strerror}): '
-            'have it removed when nobody writes there, or give another folder'
-        ) from error
 
 
 def _require_lock(handle, path) -> None:
