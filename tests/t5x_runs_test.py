@@ -29,7 +29,6 @@ from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.training import optimizer, t5x_checkpoints
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RECORDED = ROOT / 'results/t5x/recorded.json'
 ASKED = "('asked.jsonl',)"
 FOLLOW = {'INIT_FROM': 'start', 'objectives.Follow.questions': 8, 'objectives.Follow.k': 8}
 FOLLOW |= {'objectives.Follow.splits': "('1-hop/train', '2-hop/train')"}
@@ -181,24 +180,3 @@ class TestBinaries:
             parts = {'NUM_PARTITIONS': partitions if devices > 1 else 1, 'BATCH_SIZE': 4}
             train(world, kind, devices=devices, MODEL_DIR=folder, **parts)
         check_same(*(params_of(world, folder) for folder in folders.values()))
-
-
-@pytest.mark.parametrize('kind', SETTINGS)
-def test_what_the_runs_wrote_is_what_is_read(kind, tmp_path):
-    """RECORDED keeps it of the runs above: the scores of t5x.train at two steps, and what t5x.infer
-    wrote after the last.
-    """
-    recorded = json.loads(RECORDED.read_text())
-    scores, lines = (recorded[kind][name] for name in ('metrics', 'answers'))
-    assert [line.pop('step') for line in scores] == [2, 4]
-    if kind not in ('follow', 'lm_questions'):
-        assert scores[-1] == pytest.approx({'loss': -np.mean([line['score'] for line in lines])})
-        return
-    asked = recorded['asked']
-    (tmp_path / 'answers.jsonl').write_text(''.join(json.dumps(line) + '\n' for line in lines))
-    records = predictions.read_predictions(tmp_path / 'answers.jsonl')
-    ranked = {record['id']: [answer['key'] for answer in record['answers']] for record in records}
-    hit = lambda question, n: bool({*ranked[question['id']][:n]} & {*question['answers']})
-    hits = {f'hits@{n}': np.mean([hit(q, n) for q in asked]) for n in (1, 5, 10)}
-    coverage = np.mean([q['answers'] != ['nobody'] for q in asked])
-    assert scores[-1] == pytest.approx(hits | {'answer_coverage': coverage})
