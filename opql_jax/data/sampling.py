@@ -6,7 +6,6 @@ are the same, and tell nothing about the relation. A hard negative shares its to
 never both.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -159,12 +158,7 @@ class SharedSampler:
             yield rows, np.ones(len(rows), bool)
 
 
-# 'random' has hard negatives only by chance.
-SAMPLERS: dict[str, Callable] = {
-    'groups': GroupSampler,
-    'shared': SharedSampler,
-    'random': functools.partial(SharedSampler, neighbours=1),
-}
+SAMPLERS: dict[str, Callable] = {'groups': GroupSampler, 'shared': SharedSampler}
 
 
 def some(start: int, end: int, count: int, rng: np.random.Generator) -> np.ndarray:

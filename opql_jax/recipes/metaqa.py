@@ -292,7 +292,7 @@ RECIPES = [
     _row('only', one_number_of_hops, hops=(2, 3)),
     _row('paper-form', paper_form, hops=(2, 3)),
     _row('mean-mentions', mean_mentions),
-    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives', sampler='random'),
+    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives', neighbours=1),
     _pretraining_ablation('no-el', 'without L_el', entity_weight=0.0),
     _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions", sampler='groups'),
     _row('opql-wordings', opql_wordings),

@@ -127,16 +127,15 @@ class RelationSettings:
     """Which pairs make a batch.
 
     Attributes:
-        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives), 'shared'
-            (neighbouring pairs, every encoded mention is a positive or hard negative of others) or
-            'random' (no hard negatives: pairs drawn one by one, of which the others in the batch
-            are negatives).
+        sampler: 'groups' (the paper's anchor, 2 positives, 8 hard negatives) or 'shared'
+            (neighbouring pairs, every encoded mention is a positive or hard negative of others).
         anchors: how their pairs are drawn, see `sampling.ANCHORS`.
         rows: mentions encoded per step.
         buckets: of these, ((tokens of a row, rows), ...), shortest first; planned from the text if
             (), each and all together a multiple of 8 rows.
-        neighbours: pairs around each seed pair (sampler 'shared'). The fewer, the more subjects a
-            batch has; with many, a passage's subject tells no two rows apart and is not learnt.
+        neighbours: pairs around each seed pair (sampler 'shared'); with 1, negatives are hard by
+            chance alone. The fewer, the more subjects a batch has; with many, a passage's subject
+            tells no two rows apart and is not learnt.
         max_context: context mentions per row for L_el; each costs a softmax over all entities.
         min_count, max_pairs: which pairs are learnt from, see `select_pair_rows`; all by default,
             in the paper (§2.5) the 800,000 with the highest mutual information of those that 5
