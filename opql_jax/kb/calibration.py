@@ -69,16 +69,16 @@ FOLLOWED: Mapping[str, float] = {
     'length': -0.3,
 }
 # For a value that a comparison, or a yes or no, rests on: by the log-odds that following gives it,
-# and with a reader also by those that the reader does, and that the passages answer the question
-# for it. Fitted to 401 values that the labels of documents tell, and 115 questions that these do
-# not decide.
+# with a reader also by those that the reader does, and that the passages answer the question for
+# it. Fitted to 401 values that the labels of documents tell, and to 115 questions that they do not
+# decide.
 COMPARED_READ: Mapping[str, float] = {
-    'bias': -0.8,
+    'bias': -0.45,
     'followed': 0.24,
     'read': 0.22,
     'answered': 0.39,
 }
-COMPARED: Mapping[str, float] = {'bias': 1.1, 'followed': 0.73}
+COMPARED: Mapping[str, float] = {'bias': 0.96, 'followed': 0.73}
 # Factor of the probability where no name in the question leads to an answer.
 _UNNAMED = 0.75
 
@@ -115,17 +115,19 @@ def read_probabilities(
     return chances if names_lead else _UNNAMED * chances
 
 
-def compared_probability(**probabilities: float) -> float:
-    """The probability that a value is right which a comparison, or a yes or no, rests on.
+def compared_probability(followed: float, read: tuple[float, float] | None = None) -> float:
+    """The probability that a value is right on which a comparison, or a yes or no, rests.
 
     Args:
-        probabilities: `followed`, that of the value by following; with a reader also `read`, its
-            probability of the value, and `answered`, that the passages answer the question for it.
+        followed: its probability by following.
+        read: that of the reader, and that the passages answer the question for it; None without a
+            reader.
     """
-    weights = COMPARED_READ if 'read' in probabilities else COMPARED
+    weights = COMPARED_READ if read else COMPARED
     said = weights['bias']
-    for name, probability in probabilities.items():
-        said += weights[name] * log_odds(np.clip(probability, _LEAST_COMPARED, 1 - _LEAST_COMPARED))
+    for name, probability in zip(('followed', 'read', 'answered'), (followed, *(read or ()))):
+        clipped = np.clip(probability, _LEAST_COMPARED, 1 - _LEAST_COMPARED)
+        said += weights[name] * log_odds(clipped)
     return float(scipy.special.expit(said))
 
 

@@ -233,17 +233,14 @@ def _calibrated(
     evidence = iter(read([part.question for part in parts], parts) if read else ())
 
     def probability(one: Found) -> float:
-        if read is None:
-            return compared_probability(followed=one.probability)
-        seen = next(evidence)
+        if (seen := next(evidence, None)) is None:
+            return compared_probability(one.probability)
         same = (
             each.read
             for each in read_candidates(seen)
             if each.entity == one.entity or _same_value(comparison.measure, each.text, one.name)
         )
-        return compared_probability(
-            followed=one.probability, read=sum(same), answered=1 - seen.unanswered
-        )
+        return compared_probability(one.probability, (sum(same), 1 - seen.unanswered))
 
     return [one and one._replace(probability=probability(one)) for one in found]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.corpus.splitting import text_start
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.comparison import linked_names
@@ -46,7 +46,7 @@ _NOT = re.compile(r"not|never|\w+n['’]t", re.IGNORECASE)
 # What stands before a name that is no subject, and words that leave a sentence open.
 _OBJECT = re.compile(r'of|by|with|from|to|for|than|in|on|at|like|about|against', re.IGNORECASE)
 _OPEN = re.compile(
-    r'\b(?:if|whether|would|could|might|may|perhaps|maybe|allegedly|reportedly|supposed\w*|falsely'
+    r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|allegedly|reportedly|supposed\w*|falsely'
     r'|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+|thought|deni\w+|deny|doubt\w*|until'
     r'|yet|only|unless)\b|\?',
     re.IGNORECASE,
@@ -153,16 +153,19 @@ def _mentions(
     """
     vocab, name = answer.store.vocab, asked.marked.names[number]
     bare = re.sub(r'^[Tt]he ', '', asked.marked.said[number])
+    full = without_brackets(vocab.names[name.entity]) if name.entity >= 0 else bare
     others = []
     for mention in row['mentions']:
         span, entity = (mention['start'], mention['end']), mention['entity']
-        is_person = vocab.kinds[entity] == 'person'
-        is_alike = is_person and same_name(vocab.names[entity], bare)
-        if entity == name.entity or is_alike or fold(row['text'][slice(*span)]) == fold(bare):
+        if is_person := vocab.kinds[entity] == 'person':
+            is_alike = same_name(without_brackets(vocab.names[entity]), full)
+        else:
+            is_alike = fold(row['text'][slice(*span)]) == fold(bare)
+        if entity == name.entity or is_alike:
             yield span
         elif is_person and span[0] >= before:
             others.append(span[0])
-    if f'@{number}' == asked.subject and same_name(row['title'] or '', bare):
+    if f'@{number}' == asked.subject and same_name(row['title'] or '', full):
         for found in _PRONOUN.finditer(row['text'], before, min(others, default=len(row['text']))):
             yield found.span()
 
