@@ -87,6 +87,7 @@ def said(question, sentences, title=''):
         Did [Ada] lead the survey? | [Ada] and [Abel] led the survey. | None
         Did [Ada] lead the survey? | The father of [Ada] led the survey. | None
         Did [Ada] lead the survey? | [Ada]'s father led the survey. | None
+        Did [Ada] lead the survey? | It is not true that [Ada] led the survey. | None
         Did [Ada] lead the survey? | It is a legend that [Ada] led the survey. | None
         Did [Ada] lead the survey? | [Ada] did not lead the survey until May. | None
         Did [Ada] lead the survey? | [Ada] led the survey committee. | None

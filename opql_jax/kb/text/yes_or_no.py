@@ -46,8 +46,8 @@ _NOT = re.compile(r"not|never|\w+n['’]t", re.IGNORECASE)
 # What stands before a name that is no subject, and words that leave a sentence open.
 _OBJECT = re.compile(r'of|by|with|from|to|for|than|in|on|at|like|about|against', re.IGNORECASE)
 _OPEN = re.compile(
-    r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|allegedly|reportedly|supposed\w*|falsely'
-    r'|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+|thought|deni\w+|deny|doubt\w*|until'
+    r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|allegedly|reportedly|supposed\w*'
+    r'|falsely|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+|thought|deni\w+|deny|doubt\w*|until'
     r'|yet|only|unless)\b|\?',
     re.IGNORECASE,
 )
@@ -138,6 +138,8 @@ def _says(
             place = last
     tokens = _TOKEN.findall(ASIDE.sub(' ', ''.join([*pieces, text[place:]])))
     for at, token in enumerate(tokens):
+        if _NOT.fullmatch(token):  # 'It is not so that Ada led the survey'
+            return None
         if token == asked.subject and not (at and _OBJECT.fullmatch(tokens[at - 1])):
             if said := _follows(asked, tokens[at + 1 :]):
                 return said
