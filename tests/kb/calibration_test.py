@@ -45,16 +45,15 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
         np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.75 * found)
 
 
-def test_what_is_compared_is_as_probable_as_its_values_and_that_passages_answer():
+def test_a_compared_value_is_as_probable_as_following_and_the_reader_say_together():
     of = calibration.compared_probability
-    assert of(0.9, 0.9, False) > of(0.5, 0.9, False) > of(0.5, 0.5, False) > of(0.1, 0.1, False)
-    assert of(0.9, None, False) > of(0.5, None, False)
-    assert of(0.5, None, True) < of(0.5, None, False)
-    assert of(0.0, 0.0, False) == of(1e-3, 1e-3, False)  # nothing is certain
+    assert of(0.9, (0.9, 0.9)) > of(0.5, (0.9, 0.9)) > of(0.5, (0.5, 0.9)) > of(0.5, (0.5, 0.5))
+    assert of(0.9) > of(0.5)
+    assert of(0.0, (0.0, 0.0)) == of(1e-3, (1e-3, 1e-3))  # nothing is certain
     weights = calibration.COMPARED_READ
-    odds = weights['bias'] + weights['single']
-    odds += weights['values'] * np.log(0.8 / 0.2) + weights['answered'] * np.log(0.6 / 0.4)
-    assert of(0.8, 0.6, True) == pytest.approx(1 / (1 + np.exp(-odds)))
+    odds = weights['bias'] + weights['followed'] * np.log(0.8 / 0.2)
+    odds += weights['read'] * np.log(0.7 / 0.3) + weights['answered'] * np.log(0.6 / 0.4)
+    assert of(0.8, (0.7, 0.6)) == pytest.approx(1 / (1 + np.exp(-odds)))
 
 
 @pytest.mark.parametrize('fixed', [{}, {'share': 0.5}])

@@ -26,11 +26,12 @@ from opql_jax.kb.calibration import compared_probability
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
+from opql_jax.kb.text.candidates import Evidence, read_candidates
 from opql_jax.kb.text.comparison_questions import parse
-from opql_jax.kb.text.marked_questions import VERBS, Comparison, Name, Side, names_of
+from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, refutes
 from opql_jax.kb.text.stated import GOES_ON, asked_about, is_about
-from opql_jax.kb.text.values import country
+from opql_jax.kb.text.values import country, same_name
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
 
@@ -47,6 +48,8 @@ _RIVAL = 0.5
 _OF_ANOTHER, _FAR = 0.3, 0.6
 # Factor if the sentence has none of the words of a fact that the question wants confirmed.
 _OTHER_WORDS = 0.5
+# Nouns of places that may be as large as a country.
+_ANY_PLACE = ('place', 'birthplace')
 # Paths to an answer, of which the best is taken.
 _PATHS = 3
 # What stands before the words that belong to a noun.
@@ -58,7 +61,6 @@ _ANY_WORDS = frozenset(
         'thing from be is in'
     )
 )
-_FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in VERBS.items())
 
 
 class Found(NamedTuple):
@@ -101,6 +103,7 @@ class Verdict(NamedTuple):
 
 
 Answerer = Callable[[list[str]], list[Answer]]
+Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
 # Factor of an answer's probability if the text has only a part of the name that is asked about.
 _PART_OF_NAME = 0.5
 
@@ -123,7 +126,7 @@ def answer(
     question: Question,
     kinds: Sequence[str],
     plain: Answerer,
-    answered: Callable[[Sequence[Answer]], list[float]] | None = None,
+    read: Read | None = None,
 ) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed; None if neither.
 
@@ -135,13 +138,12 @@ def answer(
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
-        answered: the probability that the text answers each of some plain questions, given what
-            answers them; None without a reader.
+        read: reads passages for plain questions, see `decide`.
     """
     comparison = parse_question(question, kinds)
     if comparison is None:
         return None
-    verdict = decide(comparison, plain)
+    verdict = decide(comparison, plain, read)
     if verdict.said is None and comparison.how == 'which':
         return None  # reading the question as it is may still choose
     parts = verdict.answers
@@ -156,10 +158,7 @@ def answer(
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
         entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    probability = compared_probability(
-        verdict.probability, min(answered(parts)) if answered else None, len(parts) == 1
-    )
-    probability *= _DOUBTFUL if verdict.is_doubtful else 1
+    probability = verdict.probability * (_DOUBTFUL if verdict.is_doubtful else 1)
     return dataclasses.replace(
         found,
         entities=np.array([entity]),
@@ -170,12 +169,14 @@ def answer(
     )
 
 
-def decide(comparison: Comparison, answer: Answerer) -> Verdict:
-    """What a comparison comes to.
+def decide(comparison: Comparison, answer: Answerer, read: Read | None = None) -> Verdict:
+    """What a comparison comes to, which is no surer than the values that it rests on.
 
     Args:
         comparison: see `parse`.
         answer: answers plain questions; an answer without entities says that there is none.
+        read: reads passages for plain questions, of which is known what answers them; None without
+            a reader.
     """
     asked = [question for side in comparison.sides for question in side.questions]
     answers = dict(zip(asked, answer(asked), strict=True))
@@ -190,6 +191,8 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         f'{side.name}: {one.name if one else "not stated"}'
         for side, one in zip(comparison.sides, found)
     )
+    if all(found) or comparison.how == 'which':
+        found = _calibrated(comparison, found, read)
     rests_on = tuple(
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
@@ -212,7 +215,7 @@ def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answ
     if len(known) < len(found):
         return _UNKNOWN
     if len(known) == 2 and not comparison.asked:
-        return *_of_two(comparison, *known), any(one.is_doubtful for one in known)
+        return _of_two(comparison, *known, answer)
     each = [_confirm(comparison, one, answer) for one in known]
     if any(said != 'yes' for said, *_ in each):
         each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
@@ -222,15 +225,34 @@ def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answ
     return each[0][0], probability, any(is_doubtful for *_, is_doubtful in each)
 
 
+def _calibrated(
+    comparison: Comparison, found: Sequence[Found | None], read: Read | None
+) -> list[Found | None]:
+    """What was found, with the probability that following and the reader together give it."""
+    parts = [_only(one) for one in found if one]
+    evidence = iter(read([part.question for part in parts], parts) if read else ())
+
+    def probability(one: Found) -> float:
+        if (seen := next(evidence, None)) is None:
+            return compared_probability(one.probability)
+        same = (
+            each.read
+            for each in read_candidates(seen)
+            if each.entity == one.entity or _same_value(comparison.measure, each.text, one.name)
+        )
+        return compared_probability(one.probability, (sum(same), 1 - seen.unanswered))
+
+    return [one and one._replace(probability=probability(one)) for one in found]
+
+
 def _only(found: Found) -> Answer:
     """What was found, as an answer of its own."""
     place = found.answer.entities == found.entity
-    probabilities = found.answer.probabilities
     return dataclasses.replace(
         found.answer,
         entities=found.answer.entities[place],
         weights=found.answer.weights[place],
-        probabilities=None if probabilities is None else probabilities[place],
+        probabilities=np.array([found.probability], np.float32),
     )
 
 
@@ -239,7 +261,7 @@ def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -
     candidates: list[Found] = []
     for answer, member in ((each, one) for each in answers for one in list(each)[:_LOOKED_AT]):
         probability = (member.probability or 0.0) * (_PART_OF_NAME if side.entity < 0 else 1)
-        if probability < _LEAST or not _is_value(comparison.measure, member):
+        if probability < _LEAST or not _is_value(comparison, member):
             continue
         supports = [
             (_support(answer, path), _wording(comparison, answer, path), path[-1])
@@ -313,7 +335,7 @@ def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
         return 1.0
     places = itertools.pairwise([(0, 0), *answer.question.topics, (len(text), 0)])
     asked = set(words_of(''.join(text[end:start] for (_, end), (start, _) in places))) - _ANY_WORDS
-    for forms in _FORMS:
+    for forms in FORMS:
         asked |= forms if asked & forms else set()
     return _OTHER_WORDS if asked and asked.isdisjoint(words_of(sentence)) else 1.0
 
@@ -346,29 +368,48 @@ def _is_name_first(said: str) -> bool:
     return bool(spans) and spans[0][0] == 0
 
 
-def _is_value(measure: str, member: Member) -> bool:
-    if measure in ('date', 'year'):
+def _is_value(comparison: Comparison, member: Member) -> bool:
+    if comparison.measure in ('date', 'year'):
         return values.date(member.name) is not None
-    return (
-        values.number(member.name) is not None if measure == 'number' else member.kind not in VALUES
-    )
+    if comparison.measure == 'number':
+        return values.number(member.name) is not None
+    is_within = comparison.measure == 'name' and comparison.place not in ('', *_ANY_PLACE)
+    return member.kind not in VALUES and not (is_within and country(member.name))
 
 
-def _of_two(comparison: Comparison, left: Found, right: Found) -> tuple[str | int | None, float]:
-    """What two values come to, and how probable both are."""
+def _of_two(comparison: Comparison, left: Found, right: Found, answer: Answerer) -> _Said:
+    """What two values come to."""
     how, measure = comparison.how, comparison.measure
-    probability = left.probability * right.probability
+    probability, is_doubtful = left.probability * right.probability, False
     if _is_denied(left, comparison) or _is_denied(right, comparison):
-        return None, 0.0
+        return _UNKNOWN
+    said: str | int
     if how in ('same', 'different'):
         same = _same_value(measure, left.name, right.name)
-        return None if same is None else ('yes' if same == (how == 'same') else 'no'), probability
-    order = values.compare(measure, left.name, right.name)
-    if not order:
-        return None, 0.0
-    if how in ('less', 'more'):
-        return 'yes' if (order < 0) == (how == 'less') else 'no', probability
-    return int((order > 0) == (how == 'least')), probability
+        if same is None:
+            return _UNKNOWN
+        said = 'yes' if same == (how == 'same') else 'no'
+        # Of two cities one is not the other, but a city may lie in the region that was found.
+        is_doubtful = bool(comparison.place) and not (
+            same or all(_is_called(one.name, comparison.place, answer) for one in (left, right))
+        )
+    else:
+        order = values.compare(measure, left.name, right.name)
+        if not order:
+            return _UNKNOWN
+        if how in ('less', 'more'):
+            said = 'yes' if (order < 0) == (how == 'less') else 'no'
+        else:
+            said = int((order > 0) == (how == 'least'))
+    return said, probability, is_doubtful or left.is_doubtful or right.is_doubtful
+
+
+def _is_called(name: str, noun: str, answer: Answerer) -> bool:
+    """Whether the text says that something is of a kind: that Oslo is a city."""
+    if noun == 'country' and country(name):
+        return True
+    (found,) = answer([f'What type of thing is {name}?'])
+    return any(fold(one.name).split()[-1:] == [noun] for one in list(found)[:_LOOKED_AT])
 
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
@@ -388,14 +429,14 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         return 'yes' if _is_described(comparison, found) else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
-    if comparison.measure == 'country' or (comparison.is_place and country(found.name)):
+    if comparison.measure == 'country' or (comparison.place and country(found.name)):
         is_other = country(found.name) and country(comparison.asked)
         return 'no' if is_other else None, *how_sure
-    if not comparison.is_place:
+    if not comparison.place:
         return 'no', *how_sure
     asked = answer([f'Where is {comparison.asked} located?'])
     if any(
-        _same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]
+        same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]
     ):
         return None, 0.0, True  # the place that is asked for lies in the one that was found
     further = answer(
@@ -423,7 +464,7 @@ def _is_asked(comparison: Comparison, name: str) -> bool:
         return values.lies_in(name, asked)
     if (nation := country(asked)) and nation == country(name):
         return True
-    return _same_name(name, asked)
+    return same_name(name, asked)
 
 
 def _is_described(comparison: Comparison, found: Found) -> bool:
@@ -439,26 +480,18 @@ def _is_described(comparison: Comparison, found: Found) -> bool:
     return comparison.described <= set(words_of(said))
 
 
-def _same_name(left: str, right: str) -> bool:
-    """Whether two spellings are of one name: alike, or one the end of the other (a surname)."""
-    one, other = fold(left).split(), fold(right).split()
-    if len(one) > len(other):
-        one, other = other, one
-    return bool(one) and (one == other[-len(one) :] or one == other)
-
-
 def _same_value(measure: str, left: str, right: str) -> bool | None:
     if measure == 'country':
         nations = country(left), country(right)
         if all(nations):
             return nations[0] == nations[1]
-        return True if _same_name(left, right) else None if any(nations) else False
+        return True if same_name(left, right) else None if any(nations) else False
     if measure == 'year':
         years = values.date(left), values.date(right)
         return int(years[0][0]) == int(years[1][0]) if all(years) else None  # type: ignore[index]
-    if measure == 'date':
-        return values.compare('date', left, right) == 0
-    return _same_name(left, right)
+    if measure in ('date', 'number'):
+        return values.compare(measure, left, right) == 0
+    return same_name(left, right)
 
 
 def _is_denied(found: Found, comparison: Comparison) -> bool:

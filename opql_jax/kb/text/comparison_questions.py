@@ -6,7 +6,7 @@
 import re
 from collections.abc import Sequence
 
-from opql_jax.corpus.definitions import GROUP, PERSON, WORK
+from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.kb.text.fact_questions import read_both, read_each, read_fact
 from opql_jax.kb.text.marked_questions import (
     BASES,
@@ -328,7 +328,9 @@ def _read_same(marked: Marked) -> Comparison | None:
     if not asks:
         return None
     sides = marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)
-    return Comparison(sides, 'different' if word == 'different' else 'same', measure)
+    how = 'different' if word == 'different' else 'same'
+    place = 'country' if measure == 'country' else noun if re.fullmatch(PLACE, noun) else ''
+    return Comparison(sides, how, measure, place=place)
 
 
 def _read_order(marked: Marked) -> Comparison | None:

@@ -101,7 +101,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         asked: str,
         once: bool,
         measure: str = 'name',
-        is_place: bool = False,
+        place: str = '',
     ):
         asks = (ask,) if isinstance(ask, str) else ask
         value = marked.said[int(asked[1:])] if asked.startswith('@') else asked
@@ -111,7 +111,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             measure,
             asked=re.sub(r'^[Tt]he ', '', value),
             exclusive=once,
-            is_place=is_place,
+            place=place,
             now=is_now,
         )
 
@@ -125,7 +125,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if base in ('star', 'feature'):
             return fact(who, 'Who stars in {x}?', f'@{whom}', False)
         wh = 'What' if marked.kind(who) in ('place', 'work') else 'Who'
-        return fact(whom, f'{wh} {_past(base)} {{x}}?', f'@{who}', base in _ONCE)
+        return fact(whom, f'{wh} {past_of(base)} {{x}}?', f'@{who}', base in _ONCE)
     if found := re.fullmatch(rf'(did|does) @(\d) {verb} the ([a-z-]+)', text):
         return fact(found[2], f'What {found[1]} {{x}} {found[3]}?', found[4], False)
     for pattern in (
@@ -156,9 +156,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
                 else None
             )
         if prep == 'from' and not done:
-            return fact(
-                subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', is_place=True
-            )
+            return fact(subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', 'place')
         if prep in ('in', 'on', 'at', 'near'):
             in_country = LOCATED if country(marked.said[int(value)]) else ()
             if not done:
@@ -169,7 +167,9 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
                 asks, once = (f'Where {aux} {{x}} {done}?', *in_country), True
             else:
                 asks = (f'Where {aux} {{x}} {done}?',)
-            return fact(subject, asks, asked, once or not done, 'name', is_place=prep != 'near')
+            return fact(
+                subject, asks, asked, once or not done, 'name', '' if prep == 'near' else 'place'
+            )
         if done:
             return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
         return None
@@ -190,7 +190,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
     return None
 
 
-def _past(base: str) -> str:
+def past_of(base: str) -> str:
+    """The past tense of a verb."""
     if base in VERBS:
         return 'founded' if base == 'found' else VERBS[base][0]
     if base.endswith('e'):

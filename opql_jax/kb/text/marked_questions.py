@@ -12,6 +12,7 @@ from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.text import values
 from opql_jax.kb.text.values import DATE
+from opql_jax.retrieval.words import words_of
 
 # Longer questions are not parsed.
 MOST_CHARACTERS = 400
@@ -56,6 +57,8 @@ VERBS = {
 # From past to base, and from participle to past.
 BASES = {past: base for base, (past, _) in VERBS.items()}
 PAST_OF_PARTICIPLE = {participle: past for past, participle in VERBS.values()}
+# The stems of all forms of each.
+FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in VERBS.items())
 # What asks for the country of a person or work, and of a place.
 COUNTRY = ('What country is {x} from?', 'What is the nationality of {x}?')
 LOCATED = ('In which country is {x} located?', 'What country is {x} in?')
@@ -96,7 +99,8 @@ class Comparison(NamedTuple):
         exclusive: whether another value than that means no.
         described: the words that stand before the value in what is confirmed, or in its sentence
             if that is a country: 'chess' of 'Is she a chess player?'.
-        is_place: whether what is asked for is a place, in which the one that is found may lie.
+        place: the noun of the places that are compared, or 'place' if one is asked for, in which
+            the one that is found may lie; '' of what is no place.
         now: whether it asks of the present.
     """
 
@@ -107,7 +111,7 @@ class Comparison(NamedTuple):
     asked: str = ''
     exclusive: bool = False
     described: frozenset[str] = frozenset()
-    is_place: bool = False
+    place: str = ''
     now: bool = False
 
 

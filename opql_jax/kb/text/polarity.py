@@ -14,7 +14,7 @@ _NEGATED = re.compile(
 # of Bob.
 _NOT_BUT = re.compile(r'\bnot\b[^.;]*\bbut\b', re.IGNORECASE)
 # What is said between a name and its verb: ', who was never married,'.
-_ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
+ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
 _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+)\b',
     re.IGNORECASE,
@@ -54,7 +54,7 @@ def refutes(fact: Fact) -> bool:
     if not (fact.sentence and fact.topic_span and fact.target_span):
         return False
     first, last = sorted((fact.topic_span, fact.target_span))
-    between = _NOT_BUT.sub(' ', _ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
+    between = _NOT_BUT.sub(' ', ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
     said = _PARTS.split(between)[-1]
     return bool(_IS_NOT.search(said)) and not _OPEN.search(said)
 
@@ -72,10 +72,10 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
     if fact.topic_span and fact.target_span:
         first, last = sorted((fact.topic_span, fact.target_span))
         start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
-        text = _ASIDE.sub(' ', fact.sentence[start : last[1]])
+        text = ASIDE.sub(' ', fact.sentence[start : last[1]])
         # What is over is said in the clause of the target.
         begin, end = _clause(fact.sentence, fact.target_span)
-        between = _ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
+        between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
         around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
         is_until = bool(_UNTIL.search(around))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):

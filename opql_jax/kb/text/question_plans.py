@@ -237,7 +237,7 @@ _WANTED = tuple(
 )
 
 
-_YES_OR_NO = re.compile(
+YES_OR_NO = re.compile(
     r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE
 )
 _COMPARISON = re.compile(
@@ -284,7 +284,7 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
     What `comparison` understands is not asked for here. A count, or what is the largest, is in
     reach if `stated`, the sentences that the best answer rests on, state it.
     """
-    if _YES_OR_NO.match(text):
+    if YES_OR_NO.match(text):
         return (
             'this asks for yes or no in a way that is not understood: what follows is what the '
             'text says about its names'

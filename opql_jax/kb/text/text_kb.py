@@ -23,7 +23,7 @@ from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import facts
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text import choices, comparison, question_plans, stated
+from opql_jax.kb.text import choices, comparison, question_plans, stated, yes_or_no
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
 from opql_jax.kb.text.polarity import denies_answer
@@ -99,20 +99,26 @@ class TextKB(VirtualKB):
         for, or the question has none, it looks at the sentences most like the question.
         'Who is the Tenant?' is answered by the name for which the text defines that term.
         Comparisons, and questions of yes or no, are answered by plain questions about what they
-        name, see `comparison`, from facts that are followed.
+        name, see `comparison`, or by a sentence that says what they ask, see `yes_or_no`.
 
         Raises:
             InputError: a question is longer than the encoder reads.
         """
-        read, answered = (self.read, self._answered) if self._has_reader else (None, None)
+        read = self.read if self._has_reader else None
         compared = []
         for question in questions:
-            answer = comparison.answer(question, self.vocab.kinds, self._answer_plain, answered)
-            compared.append(self._defined(question) if answer is None else answer)
+            answer = comparison.answer(question, self.vocab.kinds, self._answer_plain, read)
+            if answer is None:
+                answer = self._defined(question)
+            elif read and not len(answer) and question_plans.YES_OR_NO.match(question.text):
+                (found,) = self._answerer.answer([question], read)
+                said = yes_or_no.stated(self._of(found, question))
+                answer = _without_unstated(said) if said else answer
+            compared.append(answer)
         plain = [one for one, found in zip(questions, compared) if found is None]
         others = map(_without_unstated, self._answer_each(plain, read))
-        found = [next(others) if answer is None else answer for answer in compared]
-        return [self._of(answer, question) for answer, question in zip(found, questions)]
+        answers = [next(others) if answer is None else answer for answer in compared]
+        return [self._of(answer, question) for answer, question in zip(answers, questions)]
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
@@ -141,13 +147,6 @@ class TextKB(VirtualKB):
             for question in questions
         ]
 
-    def _answered(self, answers: Sequence[Answer]) -> list[float]:
-        """The probability that the passages answer the question of each answer, by the reader."""
-        return [
-            1 - found.unanswered
-            for found in self.read([answer.question for answer in answers], answers)
-        ]
-
     def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
         """Answers questions that compare nothing.
 
@@ -159,6 +158,9 @@ class TextKB(VirtualKB):
             why = question_plans.out_of_reach(question.text)
             if read and not why and (sides := self._answerer.offered(question)):
                 answers.append(choices.chosen(_without_denied(found), sides))
+                continue
+            if why and (said := yes_or_no.stated(found)):
+                answers.append(said)
                 continue
             if why:
                 paths = found.paths(int(found.entities[0]), 1) if len(found) else []

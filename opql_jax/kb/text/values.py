@@ -209,3 +209,11 @@ _COUNTRIES = {
 def country(name: str) -> str | None:
     """The country that a name or an adjective means, in small letters; None if unknown."""
     return _COUNTRIES.get(fold(name).replace("'", ' '))
+
+
+def same_name(left: str, right: str) -> bool:
+    """Whether two spellings are of one name: alike, or one the end of the other (a surname)."""
+    one, other = fold(left).split(), fold(right).split()
+    if len(one) > len(other):
+        one, other = other, one
+    return bool(one) and (one == other[-len(one) :] or one == other)
