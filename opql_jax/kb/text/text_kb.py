@@ -47,8 +47,7 @@ LOOKED_AT, _DENIED = 3, 0.3
 # the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
-# Where a sentence begins.
-_BEGINNING = re.compile(r'(?:^|[.?!:])\s*')
+_FIRST_WORD = re.compile(r'(?:^|[.?!:]\s)\s*\S+')
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 
@@ -192,18 +191,20 @@ class TextKB(VirtualKB):
         return dataclasses.replace(_linked_question(text, found), unknown=unknown)
 
     def _unknown_names(self, text: str, found: Sequence[Named]) -> tuple[str, ...]:
-        """What is written as a name, and has words that no passage has, outside of those found."""
-        # The first word of a sentence has a capital anyway; what may be no name is one for want of
-        # others.
-        begins = {match.end() for match in _BEGINNING.finditer(text)} if found else set()
+        """What is written as a name, and has words that no passage has, outside of those found.
+
+        First words of sentences, which have a capital anyway, count only where no name is found.
+        """
+        known = [(each.start, each.end) for each in found]
+        known += [match.span() for match in _FIRST_WORD.finditer(text)] if found else ()
         others = list(text)
-        for each in found:
-            others[each.start : each.end] = ' ' * (each.end - each.start)
+        for start, end in known:
+            others[start:end] = ' ' * (end - start)
+        words = lambda start, end: {*words_of(''.join(others[start:end]))}
         return tuple(
-            text[start:end]
-            for start, end in written_as_names(text)
-            if (start not in begins or ' ' in text[start:end])
-            and not self._index.passages_with_word.keys() >= {*words_of(''.join(others[start:end]))}
+            text[slice(*span)]
+            for span in written_as_names(text)
+            if not words(*span) <= self._index.passages_with_word.keys()
         )
 
     @functools.cached_property
