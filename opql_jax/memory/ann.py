@@ -298,10 +298,17 @@ def scann_interface():
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == 'scann':
             return None
+        problem = f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]})'
+        try:
+            tensorflow = importlib.metadata.version('tensorflow')
+        except importlib.metadata.PackageNotFoundError:
+            raise InputError(
+                f"{problem}: install it again, pip install --force-reinstall 'opql-jax[scann]'"
+            ) from error
         raise InputError(
-            f'ScaNN is installed but does not import ({" ".join(str(error).split())[:200]}): it '
-            'does beside TensorFlow 2.20 or none. Install it again, pip install --force-reinstall '
-            "'opql-jax[scann]', or another TensorFlow, 'tensorflow>=2.20,<2.21'"
+            f'{problem}. It imports beside TensorFlow 2.20 or none, and '
+            f'TensorFlow {tensorflow} is installed: '
+            "pip install 'tensorflow>=2.20,<2.21', or use an environment without TensorFlow"
         ) from error
     return scann.scann_ops_pybind
 

@@ -74,6 +74,23 @@ def make_optimizer(
     return optax.chain(optax.clip_by_global_norm(clip_norm), made)
 
 
+def check_update(
+    factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state
+) -> None:
+    """Raises TrainingError if an optimizer needs more than gradients, such as the loss.
+
+    Nothing is computed: `trained` and `opt_state` are shapes. `factory` made the optimizer.
+    """
+    try:
+        jax.eval_shape(optimizer.update, trained, opt_state, trained)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(
+            f'optimizer={_name(factory)} makes no step of gradients alone '
+            f'({_first_line(error)}): give one that needs neither the value of '
+            'the loss nor a search along a line, such as @optax.lion'
+        ) from error
+
+
 def make_schedule(
     num_steps: int,
     learning_rate: float = 1e-3,

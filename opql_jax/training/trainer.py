@@ -28,7 +28,7 @@ from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.objectives import Objective, Task
-from opql_jax.training.optimizer import adamw, make_optimizer
+from opql_jax.training.optimizer import adamw, check_update, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
 
@@ -142,8 +142,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step, before which the
             last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
-            anything is compiled: the devices cannot share a batch evenly, or one cannot hold the
-            parameters with gradients and moments.
+            anything is compiled: the optimizer needs more than gradients, the devices cannot share
+            a batch evenly, or one cannot hold the parameters with gradients and moments.
         CheckpointError: what training starts from does not fit.
         InputError: another run trains this model, or its folder or the manifest is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
@@ -158,6 +158,8 @@ def train(
     layout = Layout(mesh, len(prepared.vocab))
     fresh = lambda: task.init(state_lib.init_params(encoder, len(prepared.vocab), config.seed))
     shapes = jax.eval_shape(lambda: state_lib.init_state(fresh(), task.trainable, optimizer))
+    trained, _ = state_lib.split_params(shapes.params, task.trainable)
+    check_update(config.optimizer, optimizer, trained, shapes.opt_state)
     state_lib.check_memory(shapes, layout, task.trainable)
     check_batch(task.source[0], mesh, config.accumulate_steps)
 
@@ -290,11 +292,17 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
             f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where '
             'to start: leave out one'
         )
+    if config.init_from and config.orthogonal_w_r:
+        raise TrainingError(
+            f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r'
+        )
     folder = config.bert_folder
-    has_w_r = folder and (released.is_released(folder) or model_config.is_model(folder))
-    if config.orthogonal_w_r and (config.init_from or has_w_r):
-        start = config.init_from or folder
-        raise TrainingError(f'{start} brings its W_r: leave out orthogonal_w_r')
+    is_released = folder is not None and released.is_released(folder)
+    if config.orthogonal_w_r and folder and (is_released or model_config.is_model(folder)):
+        raise TrainingError(
+            f'the encoder of bert_folder ({config.bert_folder}) brings its '
+            'W_r: leave out orthogonal_w_r'
+        )
 
 
 class Run:
@@ -478,12 +486,19 @@ def print_shapes(params, task: Task) -> None:
 
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
-    """Prints the size of checkpoints, when a run writes them, and how many it keeps."""
+    """Prints the size of checkpoints, how many a run writes, and how many it keeps."""
     leaves = jax.tree.leaves((shapes.params, shapes.opt_state))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
     times += [f'every {config.checkpoint_minutes:g} minutes'] if config.checkpoint_minutes else []
     print(f'# checkpoints of {size / 1e9:.3g} GB: {" and ".join(times + ["at the end"])}')
-    keep = config.keep_checkpoints
+    if config.checkpoint_every and not config.checkpoint_minutes:
+        count = -(-config.num_steps // config.checkpoint_every)
+        print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
+    keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
     kept = 'all' if keep is None else f'{keep} ({keep * size / 1e9:.3g} GB)'
     print(f'{kept} kept, and one more while it is written')
+    print(
+        f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and '
+        'written in the background'
+    )

@@ -119,6 +119,15 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     assert tiny_training.run(prepared, tmp_path / 'run', num_steps=4, **lion) == whole
 
 
+def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prepared, tmp_path):
+    said = (
+        "^optimizer=lbfgs makes no step of gradients alone .*'value', 'grad', and 'value_fn'.*: "
+        'give one .*, such as @optax.lion$'
+    )
+    with pytest.raises(TrainingError, match=said):
+        tiny_training.run(prepared, tmp_path / 'run', optimizer=optax.lbfgs, dry_run=True)
+
+
 @pytest.mark.usefixtures('fresh_gin')
 def test_the_example_of_the_page_works_as_it_says(tmp_path):
     page = pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md'

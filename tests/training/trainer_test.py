@@ -205,8 +205,10 @@ def test_a_dry_run_says_what_checkpoints_cost(inputs, tmp_path, capsys):
     said = capsys.readouterr().out
     assert (
         f'# checkpoints of {size / 1e9:.3g} GB: every 300 steps and at the end\n'
-        f'2 ({2 * size / 1e9:.3g} GB) kept'
+        f'4 of them, {4 * size / 1e9:.3g} GB written\n'
     ) in said
+    assert f'2 ({2 * size / 1e9:.3g} GB) kept' in said
+    assert f'each host copies {size / 1e9:.3g} GB' in said
     tiny_training.run(
         inputs[0], tmp_path / 'run', checkpoint_every=None, checkpoint_minutes=20.0, dry_run=True
     )
