@@ -73,12 +73,8 @@ class PairPacker:
         most = _MAX_OFFERED_RATIO * sum(self.capacities.values())
         seen: set[int] = set()  # pair and passage
         none = np.zeros(0, np.int64)
-        offered, read, packed, before = (
-            [(none, none, none.astype(bool))],
-            [],
-            [],
-            0,
-        )  # `packed` are places among the offered
+        offered, read = [(none, none, none.astype(bool))], []
+        packed, before = [], 0  # places among the offered, and how many were read before
         while not (packer.full or len(seen) > most):
             # As many as there is room for are read at once.
             some, room = [], sum(packer.free.values())

@@ -43,7 +43,6 @@ class LanguageModelObjective(Objective):
             longest keeps the nearest; the metric `texts_cut` is the share of such passages.
         mode: of the search, 'exact' or 'approx', see `ShardedMemory`.
         k, max_hops, entity_layer, own_prediction, mixing, null_entity: see `LanguageModel`.
-        retrieval_weight: of L_re.
         entity_weight: of L_el, where the topics' entities are known.
         topics: maximum number of mentions of a passage that query the memory.
         score_gold: scores entries that state the hidden mention even if the search misses them.
@@ -61,7 +60,6 @@ class LanguageModelObjective(Objective):
     own_prediction: bool = True
     mixing: Literal['distributions', 'embeddings'] = 'distributions'
     null_entity: bool = True
-    retrieval_weight: float = 1.0
     entity_weight: float = 1.0
     topics: int = 2
     score_gold: bool = True
@@ -206,7 +204,7 @@ class LanguageModelObjective(Objective):
                 k = k * used.shape[1]
                 used, absent = used.any(axis=1, keepdims=True), absent.any(axis=1, keepdims=True)
             retrieval, parts = losses.retrieval_loss(log_probs, targets, answers, used, absent, k)
-            loss = loss + self.retrieval_weight * retrieval
+            loss = loss + retrieval
             metrics = {**metrics, 'L_re': retrieval, **parts}
         if linked:
             metrics['texts_cut'] = jnp.sum(concatenate(buckets, 'left_out') > 0) / jnp.maximum(

@@ -21,8 +21,7 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective, 
 
 # Settings of querying, which this objective does not do; None in its lineage.
 _QUERYING = (
-    'k mode own_prediction mixing null_entity retrieval_weight entity_weight own_text topics '
-    'buckets score_gold'
+    'k mode own_prediction mixing null_entity entity_weight own_text topics buckets score_gold'
 ).split()
 
 # Random questions in which the name of each entity is read for its first row of E.
