@@ -1,8 +1,8 @@
 """Relation encoders for any text: their training, and how they tell unseen relations apart.
 
 `encoder/released` makes the one that comes with the package. `encoder/labels` and `encoder/text`
-leave out a quarter of the relations of wiki64, and are scored on these; `fewshot/...` are trained
-on text alone or not at all.
+leave out a quarter of the relations of wiki64, and are scored on these; `fewshot/minilm` is not
+trained at all.
 """
 
 import functools
@@ -79,22 +79,9 @@ def held_out(options: Options, row: str) -> list[Step]:
     ]
 
 
-def minilm(options: Options, row: str, embedding: str) -> list[Step]:
+def minilm(options: Options) -> list[Step]:
     """Baseline: the mean of MiniLM's last layer, without training."""
-    return [few_shots(options, row, 'linked_sentences', 'minilm', EMBEDDING=embedding)]
-
-
-def pretrained(options: Options, row: str, embedding: str) -> list[Step]:
-    """The relation encoder, pretrained from MiniLM on unlabelled text of Wikispeedia and MetaQA."""
-    articles = {'DATA_DIR': options.file('wikispeedia'), **SHORT_PASSAGES}
-    films = {'DATA_DIR': options.file('metaqa'), **SHORT_PASSAGES}
-    films['prepare.prepare.extends'] = 'text-wikispeedia'
-    return [
-        prepare('text-wikispeedia', 'gin/data/wikispeedia.gin', **articles),
-        prepare('text', 'gin/data/metaqa.gin', **films),
-        train('relations', stage('minilm', 'relations_minilm', 140, 3e-4), options),
-        few_shots(options, row, 'linked_sentences', Output('relations'), EMBEDDING=embedding),
-    ]
+    return [few_shots(options, 'minilm', 'linked_sentences', 'minilm', EMBEDDING='mean')]
 
 
 RECIPES = [
@@ -107,17 +94,5 @@ RECIPES = [
         )
         for row, source in (('labels', 'labelled sentences'), ('text', 'text alone'))
     ),
-    *(
-        Recipe(f'fewshot/{row}', what, functools.partial(build, row=row, embedding=embedding))
-        for row, what, build, embedding in (
-            ('minilm', "baseline: the mean of MiniLM's last layer", minilm, 'mean'),
-            ('opql', 'relation embeddings, from MiniLM without labels', pretrained, 'relation'),
-            (
-                'opql-masked',
-                'relation embeddings, both names masked',
-                pretrained,
-                'relation masked',
-            ),
-        )
-    ),
+    Recipe('fewshot/minilm', "baseline: the mean of MiniLM's last layer", minilm),
 ]
