@@ -324,7 +324,6 @@ def test_a_comparison_of_values_that_the_reader_does_not_read_is_not_sure(kb):
         Were Ada Holm and Ida Vik born in the same city?
         Were Ada Holm and Kari Moe born in the same city?
         Were Ada Holm and Kari Moe born in the same country?
-        Did Eva Dahl lead the first survey of the Orla?
     """),
 )
 def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):

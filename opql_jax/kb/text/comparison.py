@@ -409,7 +409,13 @@ def _is_called(name: str, noun: str, answer: Answerer) -> bool:
     if noun == 'country' and country(name):
         return True
     (found,) = answer([f'What type of thing is {name}?'])
-    return any(fold(one.name).split()[-1:] == [noun] for one in list(found)[:_LOOKED_AT])
+    said = (
+        path[-1]
+        for one in list(found)[:_LOOKED_AT]
+        if fold(one.name).split()[-1:] == [noun]
+        for path in found.paths(one.id, _PATHS)
+    )
+    return any(fact.topic_span and _says(found.store, fact) == 1 for fact in said)
 
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
@@ -423,9 +429,9 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
-        if is_negated:
+        if is_negated:  # what does not hold here may do so elsewhere
             is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
-            return 'no' if is_refuted else None, *how_sure
+            return 'no' if is_refuted else None, found.probability, True
         return 'yes' if _is_described(comparison, found) else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
