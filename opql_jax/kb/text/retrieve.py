@@ -148,7 +148,7 @@ _DOCUMENT = object_schema(
             PROBABILITY,
             'that the passage is evidence for the answer; can be compared between questions',
         ),
-        'start': (COUNT, 'where the passage begins in the document, in code points'),
+        'start': (COUNT, 'where the passage begins in the document as it was read, in code points'),
         'end': (COUNT, 'where it ends'),
         'sentence': (
             {'type': 'array', 'items': COUNT, 'minItems': 2, 'maxItems': 2},

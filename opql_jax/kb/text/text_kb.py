@@ -181,10 +181,11 @@ class TextKB(VirtualKB):
             found = [each for each in found if ' ' in text[each.start : each.end]]
         # Without a name it must be English, have no unknown one, and enough words to find
         # sentences by.
-        is_plain = not unknown and is_question(text) and len(words_of(text)) >= _FEWEST_WORDS
+        is_english = is_question(text)
+        is_plain = is_english and not unknown and len(words_of(text)) >= _FEWEST_WORDS
         if not (found or is_plain):
             hint = near_spellings(text, self.vocab)
-            hint = hint or ('' if unknown else '. Questions are read in English')
+            hint = hint or ('' if is_english and unknown else '. Questions are read in English')
             raise InputError(
                 f'the question mentions no name that the text has: {short_repr(text)}{hint}'
             )
