@@ -289,20 +289,19 @@ class _Names:
         self, document: Document, spans: Sequence[Span], titles: _Titles, terms: Sequence[Defined]
     ):
         self.document, self._document, self._titles = document.id, document, titles
-        names: dict[str, str] = {}
+        title = fold(without_brackets(document.title_entity or ''))
+        names = {title: UNKNOWN_KIND} if title else {}
         self._places: set[int] = set()  # where a surname stands for a place
         for span in spans:
             if span.kind not in (*VALUES, CONCEPT):
                 name = fold(document.text[span.start : span.end])
                 if ' ' not in name and stands_as_place(document.text, span.start, span.end):
                     self._places.add(span.start)
-                if name not in names or span.start not in self._places:
+                is_known = names.get(name, UNKNOWN_KIND) != UNKNOWN_KIND
+                if not is_known or span.start not in self._places:
                     names[name] = span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
-        title = fold(without_brackets(document.title_entity or ''))
-        if title:
-            names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}
         # Elsewhere in a text about a person this name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
@@ -310,6 +309,7 @@ class _Names:
             if not titles.has(name) and _is_one_person(name, title):
                 self.long[name] = title
         short_for: dict[str, set[str]] = collections.defaultdict(set)
+        order = {name: number for number, name in enumerate(names)}
         for name, kind in names.items():
             words = name.split()
             if len(words) > 1 and kind in _SHORTENED:
@@ -318,7 +318,13 @@ class _Names:
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = {other for other in short_for.get(name, ()) if other not in self.long} - {name}
+            # What is no person is called by its full name first: no Dodo is a Mauritius Dodo.
+            long = {
+                other
+                for other in short_for.get(name, ())
+                if other not in self.long
+                and (names[other] == 'person' or order[other] < order[name])
+            } - {name}
             # The longest of names that contain each other is the full one: Byron, George Gordon
             # Lord Byron.
             longest = max(long, key=len, default='')

@@ -146,12 +146,12 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
-_BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| |(?<=\w)> ')
+_BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| | [-–—] | {3,}|(?<=\w)> ')
 _LONGEST_LABEL = 60
 
 
 def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Names cut where a line or a cell ends; each part of one that goes on by itself."""
+    """Names cut at a dash, and where a line or a cell ends; each part by itself."""
     cut = []
     for start, end, kind in spans:
         for border in (*_BORDER.finditer(text, start, end), None):
@@ -196,9 +196,15 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
             if text[end - 1] == '.' and _ABBREVIATION.search(text, start, end):
                 break
             end -= 1
-        if start < end:
+        if start < end and (kind in VALUES or _may_be_name(text[start:end], kind)):
             trimmed.append(Span(start, end, kind))
     return trimmed
+
+
+def _may_be_name(words: str, kind: str) -> bool:
+    """Whether words may be a name: "communist" and "1984", but not "width" nor "The"."""
+    is_common = words.islower() and kind != 'group' and not any(map(str.isdecimal, words))
+    return not is_common and words not in FUNCTION_WORDS
 
 
 # Before a person's name, but no part of it as in "Lord Byron" or "King John".

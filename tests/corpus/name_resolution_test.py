@@ -33,6 +33,9 @@ NAMES = {
     'a short form that two names share stays an entity of its own': (
         [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')],
         ['Janet Jackson', 'Michael Jackson', 'Jackson']),
+    'what is no person is called by its full name first': (
+        [('Dodo', 'A [Dodo] ate. The [Mauritius Dodo] or [Dodo] and a [Blue Whale]. The [Whale].')],
+        ['Dodo', 'Mauritius Dodo', 'Dodo', 'Blue Whale', 'Blue Whale']),
     'who has a text of his own is somebody else': (
         [('John Quincy Adams', 'He led.'),
             ('John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
