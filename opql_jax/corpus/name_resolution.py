@@ -48,6 +48,8 @@ _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 _FORMS = frozenset(
     'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
 )
+# In names whose last word names something else.
+_OF_PHRASES = frozenset('and for in of on the to'.split())
 # The first characters of a text, in which it names what it is about.
 _BEGINNING = 5
 # Characters around a mention in which to look for the word in brackets of a title.
@@ -313,8 +315,10 @@ class _Names:
         for name, kind in names.items():
             words = name.split()
             if len(words) > 1 and kind in _SHORTENED:
-                short_for[words[-1]].add(name)
-                short_for[words[0]].add(name)
+                if _OF_PHRASES.isdisjoint(words):  # not 'Word of God'
+                    short_for[words[-1]].add(name)
+                if kind == 'person':
+                    short_for[words[0]].add(name)
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
@@ -323,7 +327,7 @@ class _Names:
                 other
                 for other in short_for.get(name, ())
                 if other not in self.long
-                and (names[other] == 'person' or order[other] < order[name])
+                and (names[other] != UNKNOWN_KIND or order[other] < order[name])
             } - {name}
             # The longest of names that contain each other is the full one: Byron, George Gordon
             # Lord Byron.

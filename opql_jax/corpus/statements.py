@@ -36,8 +36,8 @@ _LABEL = re.compile(
     r'|species)|Kingdom|Phylum|Class|Order|Family|Tribe|Genus|Species|Division|Established|Height'
     r'|Weight):(?=\s)|(?:Born|Died|Birth name|(?:Place|Date) of (?:birth|death)|Resting place'
     r'|Buri(?:ed|al)|Residence|Nationality|Citizenship|Religion|Occupation|Profession|Spouse'
-    r'|Alma [Mm]ater|Fields?|Institutions?|(?:Doctoral|Academic) (?:[Aa]dvisor|[Ss]tudents)|Known for|Awards'
-    r'|Notable (?:[Ss]tudents|[Pp]rizes|[Aa]wards|[Ww]orks?|[Ii]deas)|Influenced|Influences|Reign'
+    r'|Alma [Mm]ater|Fields?|Institutions?|(?:Doctoral|Academic) (?:[Aa]dvisor|[Ss]tudents)|Awards'
+    r'|Notable (?:[Ss]tudents|[Pp]rizes|[Aa]wards|[Ww]orks?|[Ii]deas)|Known for|Influence[ds]|Reign'
     r'|Predecessor|Successor|(?:Preced|Succeed)ed by|Coronation|Consort|Political party|Genre'
     r'|Years active|Author|Illustrator|Publisher|Released|Country|Language|Written by|Starring'
     r'|(?:Direct|Produc|Distribut)ed by|Music by|Running time|Date|Location|Result|Combatants'
@@ -46,13 +46,13 @@ _LABEL = re.compile(
     r'|Headquarters|Key people|Industry|Products|Revenue|Employees)(?:\(s\))?'
     r'(?::(?=\s)|(?=\s+[^\W_a-z])))'
 )
-# Ends a sentence, of which an infobox has none before its last row.
-_STOPS = re.compile(r'[^\W\d_]{3}[.!?]\s+[A-Z]')
+# Ends a sentence or a cell, of which an infobox has none before its last row.
+_NO_BOX = re.compile(r'[^\W\d_]{3}[.!?]\s+[A-Z]|[\t|]')
 # Fewest labels of an infobox.
 _LABELS = 3
 # Between a label and its value, and between paragraphs.
 _GAP = re.compile(r'(?<=[\w).]) {2,}')
-_BETWEEN_PARAGRAPHS = re.compile(r'(\n\s*\n)')
+_BETWEEN = re.compile(r'(\n\s*\n)')
 
 
 def restated(text: str) -> str:
@@ -60,7 +60,7 @@ def restated(text: str) -> str:
 
     Line breaks after headings and rules go. Those between the rows of infoboxes come.
     """
-    text = ''.join(map(_box, _BETWEEN_PARAGRAPHS.split(text)))
+    text = ''.join(map(_box, _BETWEEN.split(text)))
     if not any(mark in text for mark in '|\t;,'):
         return text
     lines: list[str] = []
@@ -81,7 +81,7 @@ def _box(text: str) -> str:
         if is_new and not goes_on(text[max(0, start - 20) : start].rstrip()):
             labels[name], end = label, label.end()
     starts = [label.start() for label in labels.values()]
-    if len(labels) < _LABELS or _STOPS.search(text, 0, starts[-1]):
+    if len(labels) < _LABELS or _NO_BOX.search(text, 0, starts[-1]):
         return text
     is_run_on = any('\n' not in text[a:b] for a, b in itertools.pairwise(starts))
     rows = [text[: starts[0]].strip()]

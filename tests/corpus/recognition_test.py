@@ -46,7 +46,7 @@ RULED = [
         ['iTunes', '1984', 'communist']),
     (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
         ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
-    (recognition.trim, '[## Later] and [*Hamlet*]', ['Later', 'Hamlet']),
+    (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
     (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
         ['Hotel Miramar', 'Interstate 5', 'Bay']),
     # A value is without its modifier, and a range is two.

@@ -53,6 +53,7 @@ PROSE = [
     'Born in Ely in 1900, he came from the Country Club. Released in 1930, he left.',
     'The Area Board met. The Date Palm and the Mayor Li of the Capital Region came. Founded 1930.',
     'Born: 1900\nDied: 1970',
+    'Date\tLocation\tResult\tCountry\tCapital',
     'He came, saw, and won, in 1921; then, later, he left.',
     'Ada; Bo; Cy.\nThey came; they saw; they won.',
     'A line | of two.',
