@@ -167,6 +167,7 @@ _ARTICLE = re.compile(
     r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
 )
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
+_PERSON_WORDS = 8  # fewest of a row of names
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
@@ -190,6 +191,9 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
             start = article.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
+        # The next sentence: "Christian X. In".
+        while kind == 'person' and (last := text[start:end].rpartition(' '))[2] in FUNCTION_WORDS:
+            end = start + len(last[0])
         while start < end and text[start] in _EDGES:
             start += 1
         while start < end and text[end - 1] in _EDGES:
@@ -202,9 +206,10 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _may_be_name(words: str, kind: str) -> bool:
-    """Whether words may be a name: "communist" and "1984", but not "width" nor "The"."""
+    """Whether words may be a name: "communist" and "1984", but not "width", nor a row of names."""
     is_common = words.islower() and kind != 'group' and not any(map(str.isdecimal, words))
-    return not is_common and words not in FUNCTION_WORDS
+    is_row = kind == 'person' and words.count(' ') >= _PERSON_WORDS
+    return not (is_common or is_row or words in FUNCTION_WORDS)
 
 
 # Before a person's name, but no part of it as in "Lord Byron" or "King John".
@@ -362,6 +367,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     ("Foulsyke is ...").
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
+    names = frozenset(span.start for span in spans if span.kind not in VALUES)
     inside = frozenset(m[0] for m in _WORD.finditer(text) if not begins_sentence(text, m.start()))
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
@@ -379,7 +385,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 start = min(start + len(word) + 1, end)
                 left_out += 1
             words = words[left_out:]
-            goes_on = text[end : end + 1] == ' ' and end + 1 == gap_end
+            goes_on = text[end : end + 1] == ' ' and end + 1 in names
             before = max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1)
             goes_on = goes_on or _ABBREVIATION.search(text, *before)
             first = False

@@ -34,7 +34,9 @@ _LONGEST_HEADING, _LONGER = 60, 6
 _LABEL = re.compile(
     r'(?<!\S)(?:[-–•*] )?(?:(?:(?:Sub|Super|Infra)?(?:kingdom|phylum|class|order|family|tribe|genus'
     r'|species)|Kingdom|Phylum|Class|Order|Family|Tribe|Genus|Species|Division|Established|Height'
-    r'|Weight):(?=\s)|(?:Born|Died|Birth name|(?:Place|Date) of (?:birth|death)|Resting place'
+    r'|Weight|Length|Width|Mass|Duration|(?:Launch|Mission) \w+|Organi[sz]ation|Webpage'
+    r'|Nearest city|Governing body):(?=\s)'
+    r'|(?:Born|Died|Birth name|(?:Place|Date) of (?:birth|death)|Resting place'
     r'|Buri(?:ed|al)|Residence|Nationality|Citizenship|Religion|Occupation|Profession|Spouse'
     r'|Alma [Mm]ater|Fields?|Institutions?|(?:Doctoral|Academic) (?:[Aa]dvisor|[Ss]tudents)|Awards'
     r'|Notable (?:[Ss]tudents|[Pp]rizes|[Aa]wards|[Ww]orks?|[Ii]deas)|Known for|Influence[ds]|Reign'
@@ -53,6 +55,8 @@ _LABELS = 3
 # Between a label and its value, and between paragraphs.
 _GAP = re.compile(r'(?<=[\w).]) {2,}')
 _BETWEEN = re.compile(r'(\n\s*\n)')
+# A line that says something twice, such as the caption of a picture.
+_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.MULTILINE)
 
 
 def restated(text: str) -> str:
@@ -60,7 +64,7 @@ def restated(text: str) -> str:
 
     Line breaks after headings and rules go. Those between the rows of infoboxes come.
     """
-    text = ''.join(map(_box, _BETWEEN.split(text)))
+    text = _TWICE.sub(r'\1', ''.join(map(_box, _BETWEEN.split(text))))
     if not any(mark in text for mark in '|\t;,'):
         return text
     lines: list[str] = []

@@ -29,7 +29,7 @@ NAMES = {
         ['Café Royal', 'BEYONCÉ']),
     'a surname or first name means the only person of the document who has it': (
         [('Ada Lovelace',
-            '[Ada Lovelace|person] met [Charles Babbage]. [Babbage] wrote to [Ada] [Lovelace].')],
+            '[Ada Lovelace|person] met [Charles Babbage]. [Babbage] saw [Ada]. [Lovelace] wrote.')],
         ['Ada Lovelace', 'Charles Babbage', 'Charles Babbage', 'Ada Lovelace', 'Ada Lovelace']),
     'a short form that two names share stays an entity of its own': (
         [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')],
@@ -50,7 +50,7 @@ NAMES = {
         [('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
     'in a text about one of a family the last name alone is that one': (
         [('Luis Roche',
-            '[Luis Roche] married [Beatrice Roche]. [Roche] died, and so did [Beatrice].')],
+            '[Luis Roche] married [Beatrice Roche|person]. [Roche] died, and so did [Beatrice].')],
             ['Luis Roche', 'Beatrice Roche'] * 2),
     'a firm that is called as a person of a family is none': (
         [('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|organisation] grew.')],

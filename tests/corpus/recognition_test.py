@@ -44,6 +44,8 @@ RULED = [
     (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
     (recognition.trim, '[km²|place], [width|place], [The], [iTunes], [1984] and [communist|group]',
         ['iTunes', '1984', 'communist']),
+    (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work] and ['
+        'Jo Ek Al Bo Ida Orr Eva Dahl Max Li|person]', ['Christian X.', 'Apocalypse Now']),
     (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
         ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
     (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
@@ -100,6 +102,7 @@ RULED = [
     (recognition.capitalised, 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
         ['BBC Radio Kent', 'Elizabeth Barrett']),
     (recognition.capitalised, 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
+    (recognition.capitalised, 'Beginning [20 May 1883|date] it shook.', ['20 May 1883']),
     (recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.',
         ['Percival', 'Alger']),
     (recognition.capitalised,

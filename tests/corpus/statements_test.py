@@ -32,11 +32,11 @@ TABLES = {
 }  # fmt: skip
 BOXES = {
     'run together': (
-        'Max Planck Born April 23, 1858 Kiel, Germany Nationality German Alma Mater University of\n'
-        'Munich Known for quanta Notable Prizes Nobel Prize (1918) He has a son.',
-        'Max Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
+        'Max Karl Planck Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
+        'Alma Mater University of\nMunich Known for quanta Notable Prizes Nobel Prize (1918) He died.',
+        'Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
         'Alma Mater: University of Munich Known for quanta\n'
-        'Notable Prizes: Nobel Prize (1918) He has a son.'),
+        'Notable Prizes: Nobel Prize (1918) He died.'),
     'with colons': (
         'Kingdom: Animalia Phylum: Chordata Class: Aves\nOrder: Lari Species: B. musculus',
         'Kingdom: Animalia\nPhylum: Chordata\nClass: Aves\nOrder: Lari\nSpecies: B. musculus'),
@@ -53,6 +53,7 @@ PROSE = [
     'Born in Ely in 1900, he came from the Country Club. Released in 1930, he left.',
     'The Area Board met. The Date Palm and the Mayor Li of the Capital Region came. Founded 1930.',
     'Born: 1900\nDied: 1970',
+    'New York New York',
     'Date\tLocation\tResult\tCountry\tCapital',
     'He came, saw, and won, in 1921; then, later, he left.',
     'Ada; Bo; Cy.\nThey came; they saw; they won.',
@@ -98,7 +99,7 @@ def test_a_long_heading_does_not_make_a_table_long():
 @pytest.mark.parametrize(
     'unit',
     ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n']
-    + ['Born A Died B Area C ', 'Born', 'Born  ', '\n ', 'Born A\n', 'Area: '],
+    + ['Born A Died B Area C ', 'Born', 'Born  ', '\n ', 'Born A\n', 'Area: ', 'aaaaaaaaa '],
 )
 def test_time_is_linear_in_the_text(unit):
     linear_time.check(restated, unit * (15_000 // len(unit)) + 'x')
