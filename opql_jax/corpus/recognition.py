@@ -206,8 +206,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _may_be_name(words: str, kind: str) -> bool:
-    """Whether words may be a name: "communist" and "1984", but not "width", nor a row of names."""
-    is_common = words.islower() and kind != 'group' and not any(map(str.isdecimal, words))
+    """Whether words may be a name: no place "width", no "The", and no row of persons."""
+    is_common = kind in ('place', 'organisation') and words.islower() and '.' not in words
     is_row = kind == 'person' and words.count(' ') >= _PERSON_WORDS
     return not (is_common or is_row or words in FUNCTION_WORDS)
 

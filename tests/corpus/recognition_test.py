@@ -42,8 +42,8 @@ RULED = [
         ['Acme Inc.', 'Association']),
     (recognition.trim, 'He saw [The Time Machine] there', ['The Time Machine']),
     (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
-    (recognition.trim, '[km²|place], [width|place], [The], [iTunes], [1984] and [communist|group]',
-        ['iTunes', '1984', 'communist']),
+    (recognition.trim, '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
+        ['iTunes', 'ebay.com', 'communist']),
     (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work] and ['
         'Jo Ek Al Bo Ida Orr Eva Dahl Max Li|person]', ['Christian X.', 'Apocalypse Now']),
     (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',

@@ -33,9 +33,9 @@ TABLES = {
 BOXES = {
     'run together': (
         'Max Karl Planck Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
-        'Alma Mater University of\nMunich Known for quanta Notable Prizes Nobel Prize (1918) He died.',
+        'Alma Mater University of\nMunich Known for it Notable Prizes Nobel Prize (1918) He died.',
         'Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
-        'Alma Mater: University of Munich Known for quanta\n'
+        'Alma Mater: University of Munich Known for it\n'
         'Notable Prizes: Nobel Prize (1918) He died.'),
     'with colons': (
         'Kingdom: Animalia Phylum: Chordata Class: Aves\nOrder: Lari Species: B. musculus',
