@@ -1,8 +1,8 @@
 """Text as it comes: one form of each letter, no invisible characters, true line breaks only.
 
 A line break of a paragraph that was filled to a width is a space. All that are left are borders,
-which no name and no sentence crosses: those of headings, list items, rows of tables, lines of a
-chat or a poem, quoted mail, addresses and front matter.
+which no name and no sentence crosses: those of headings, list items, rows of tables, captions,
+lines of a chat or a poem, quoted mail, addresses and front matter.
 """
 
 import re
@@ -55,6 +55,10 @@ _GOES_ON = re.compile(
 )
 _LONGEST_GOING_ON = 12
 _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
+# The button of a picture, between two copies of its caption.
+_BUTTON = re.compile(r'(?<=\S)\s{1,9}(?:Enlarge|Magnify|Zoom)\s{1,9}(?=\S)')
+_LONGEST_CAPTION = 500
+_WORD, _NO_LETTERS = re.compile(r'\S+'), re.compile(r'[\W_]+')
 
 
 class _Line(NamedTuple):
@@ -100,7 +104,36 @@ def unfilled(text: str, is_markdown: bool = False) -> str:
             pieces += [text[at : line.end], '' if is_divided else ' ']
             at = after.start
         first = last
+    return _with_captions(''.join([*pieces, text[at:]]))
+
+
+def _with_captions(text: str) -> str:
+    """A text with each caption that stands before and behind a button once, on its own line."""
+    pieces, at = [], 0
+    for button in _BUTTON.finditer(text):
+        start, end = button.span()
+        before = text[max(at, start - _LONGEST_CAPTION) : start].rpartition('\n\n')[2]
+        after = text[end : end + _LONGEST_CAPTION].partition('\n\n')[0]
+        if found := _doubled(before, after):
+            begin = start - len(before) + found[0]
+            prose, caption = text[at:begin].rstrip(' '), ' '.join(text[begin:start].split())
+            pieces += [prose, '\n' if prose and prose[-1] != '\n' else '', caption]
+            at = end + found[1]
+            if text.startswith(' ', at):
+                pieces.append('\n')
+                at += 1
     return ''.join([*pieces, text[at:]])
+
+
+def _doubled(before: str, after: str) -> tuple[int, int] | None:
+    """Where the longest end of one text begins that begins another, and where it ends there."""
+    said, again = (_NO_LETTERS.sub('', part) for part in (before, after))
+    letters = lambda part: len(_NO_LETTERS.sub('', part))
+    begins = {letters(before[word.start() :]): word.start() for word in _WORD.finditer(before)}
+    ends = {letters(after[: word.end()]): word.end() for word in _WORD.finditer(after)}
+    sizes = sorted(filter(None, begins.keys() & ends.keys()), reverse=True)
+    size = next((size for size in sizes if said.endswith(again[:size])), None)
+    return size and (begins[size], ends[size])
 
 
 def _lines(text: str) -> Iterator[_Line]:

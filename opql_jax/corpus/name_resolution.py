@@ -49,6 +49,8 @@ _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 _FORMS = frozenset(
     'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
 )
+# In names whose last word names something else.
+_OF_PHRASES = frozenset('and for in of on the to'.split())
 # The first characters of a text, in which it names what it is about.
 _BEGINNING = 5
 # Characters around a mention in which to look for the word in brackets of a title.
@@ -326,7 +328,8 @@ class _Names:
     ):
         self.document, self._document, self._titles = document.id, document, titles
         self.about = titles.entity_of(document)
-        names: dict[str, str] = {}
+        title = fold(without_brackets(document.title_entity or ''))
+        names = {title: UNKNOWN_KIND} if title else {}
         kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._places: set[int] = set()  # where a surname stands for a place
         for span in spans:
@@ -335,15 +338,13 @@ class _Names:
                 kinds[name][span.kind] += 1
                 if ' ' not in name and stands_as_place(document.text, span.start, span.end):
                     self._places.add(span.start)
-                if name not in names or span.start not in self._places:
+                is_known = names.get(name, UNKNOWN_KIND) != UNKNOWN_KIND
+                if not is_known or span.start not in self._places:
                     names[name] = 'person' if name in persons else span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
         # What most of the document's own mentions take a name for.
         self.kind = {name: _most_frequent(counts) for name, counts in kinds.items()}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
-        title = fold(without_brackets(document.title_entity or ''))
-        if title:
-            names.setdefault(title, UNKNOWN_KIND)
         self.long: dict[str, str] = {}
         # Elsewhere in a text about a person this name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
@@ -351,15 +352,24 @@ class _Names:
             if not titles.has(name) and _is_one_person(name, title):
                 self.long[name] = title
         short_for: dict[str, set[str]] = collections.defaultdict(set)
+        order = {name: number for number, name in enumerate(names)}
         for name, kind in names.items():
             words = name.split()
             if len(words) > 1 and kind in _SHORTENED:
-                short_for[words[-1]].add(name)
-                short_for[words[0]].add(name)
+                if _OF_PHRASES.isdisjoint(words):  # not 'Word of God'
+                    short_for[words[-1]].add(name)
+                if kind == 'person':
+                    short_for[words[0]].add(name)
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)
         for name, kind in names.items():
-            long = {other for other in short_for.get(name, ()) if other not in self.long} - {name}
+            # What is no person is called by its full name first: no Dodo is a Mauritius Dodo.
+            long = {
+                other
+                for other in short_for.get(name, ())
+                if other not in self.long
+                and (names[other] != UNKNOWN_KIND or order[other] < order[name])
+            } - {name}
             # The longest of names that contain each other is the full one: Byron, George Gordon
             # Lord Byron.
             longest = max(long, key=len, default='')

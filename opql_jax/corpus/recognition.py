@@ -146,12 +146,12 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
-_BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| |(?<=\w)> ')
+_BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| | [-–—] | {3,}|(?<=\w)> ')
 _LONGEST_LABEL = 60
 
 
 def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Names cut where a line or a cell ends; each part of one that goes on by itself."""
+    """Names cut at a dash, and where a line or a cell ends; each part by itself."""
     cut = []
     for start, end, kind in spans:
         for border in (*_BORDER.finditer(text, start, end), None):
@@ -167,6 +167,7 @@ _ARTICLE = re.compile(
     r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
 )
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
+_PERSON_WORDS = 8  # fewest of a row of names
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
@@ -190,15 +191,25 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
             start = article.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
+        # The next sentence: "Christian X. In".
+        while kind == 'person' and (last := text[start:end].rpartition(' '))[2] in FUNCTION_WORDS:
+            end = start + len(last[0])
         while start < end and text[start] in _EDGES:
             start += 1
         while start < end and text[end - 1] in _EDGES:
             if text[end - 1] == '.' and _ABBREVIATION.search(text, start, end):
                 break
             end -= 1
-        if start < end:
+        if start < end and (kind in VALUES or _may_be_name(text[start:end], kind)):
             trimmed.append(Span(start, end, kind))
     return trimmed
+
+
+def _may_be_name(words: str, kind: str) -> bool:
+    """Whether words may be a name: no place "width", no "The", and no row of persons."""
+    is_common = kind in ('place', 'organisation') and words.islower() and '.' not in words
+    is_row = kind == 'person' and words.count(' ') >= _PERSON_WORDS
+    return not (is_common or is_row or words in FUNCTION_WORDS)
 
 
 # Before a person's name, but no part of it as in "Lord Byron" or "King John".
@@ -358,6 +369,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
     ("Foulsyke is ...").
     """
     runs, lower = [], frozenset(_LOWER.findall(text))
+    names = frozenset(span.start for span in spans if span.kind not in VALUES)
     inside = frozenset(m[0] for m in _WORD.finditer(text) if not begins_sentence(text, m.start()))
     ends = [0, *(span.end for span in spans)]
     for gap, gap_end in zip(ends, [*(span.start for span in spans), len(text)]):
@@ -375,7 +387,7 @@ def capitalised(text: str, spans: Sequence[Span]) -> list[Span]:
                 start = min(start + len(word) + 1, end)
                 left_out += 1
             words = words[left_out:]
-            goes_on = text[end : end + 1] == ' ' and end + 1 == gap_end
+            goes_on = text[end : end + 1] == ' ' and end + 1 in names
             before = max(0, start - 1 - _LONGEST_ABBREVIATION), max(0, start - 1)
             goes_on = goes_on or _ABBREVIATION.search(text, *before)
             first = False

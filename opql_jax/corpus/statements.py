@@ -2,13 +2,17 @@
 
 `| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel |
 captain: Lucy Brandt | home port: Hull`, so that a row that is shown alone can be read alone. Rows
-of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such; all else
-stays.
+of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such.
+
+The rows of an infobox that run together, as in `Born 1 May 1833 Ely Died 3 June 1896 Hull`, become
+lines `Born: 1 May 1833 Ely` and `Died: 3 June 1896 Hull`. All else stays.
 """
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+
+from opql_jax.corpus.layout import goes_on
 
 # Between cells of a row, and between a heading and its cell.
 CELL, LABEL = ' | ', ': '
@@ -26,13 +30,41 @@ _NAMES_OF_VALUES = frozenset(
 )
 # Longest heading, and how many times longer headings may make a table.
 _LONGEST_HEADING, _LONGER = 60, 6
+# Labels of infoboxes; without a colon before a value that begins as a name or a number does.
+_LABEL = re.compile(
+    r'(?<!\S)(?:[-–•*] )?(?:(?:(?:Sub|Super|Infra)?(?:kingdom|phylum|class|order|family|tribe|genus'
+    r'|species)|Kingdom|Phylum|Class|Order|Family|Tribe|Genus|Species|Division|Established|Height'
+    r'|Weight|Length|Width|Mass|Duration|(?:Launch|Mission) \w+|Organi[sz]ation|Webpage'
+    r'|Nearest city|Governing body):(?=\s)'
+    r'|(?:Born|Died|Birth name|(?:Place|Date) of (?:birth|death)|Resting place'
+    r'|Buri(?:ed|al)|Residence|Nationality|Citizenship|Religion|Occupation|Profession|Spouse'
+    r'|Alma [Mm]ater|Fields?|Institutions?|(?:Doctoral|Academic) (?:[Aa]dvisor|[Ss]tudents)|Awards'
+    r'|Notable (?:[Ss]tudents|[Pp]rizes|[Aa]wards|[Ww]orks?|[Ii]deas)|Known for|Influence[ds]|Reign'
+    r'|Predecessor|Successor|(?:Preced|Succeed)ed by|Coronation|Consort|Political party|Genre'
+    r'|Years active|Author|Illustrator|Publisher|Released|Country|Language|Written by|Starring'
+    r'|(?:Direct|Produc|Distribut)ed by|Music by|Running time|Date|Location|Result|Combatants'
+    r'|Commanders|Strength|Casualties|Capital|Largest city|Official languages|Currency|Time zone'
+    r'|Calling code|Mayor|Population|Area|Density|Elevation|Coordinates|Website|Founded|Founders?'
+    r'|Headquarters|Key people|Industry|Products|Revenue|Employees)(?:\(s\))?'
+    r'(?::(?=\s)|(?=\s+[^\W_a-z])))'
+)
+# Ends a sentence or a cell, of which an infobox has none before its last row.
+_NO_BOX = re.compile(r'[^\W\d_]{3}[.!?]\s+[A-Z]|[\t|]')
+# Fewest labels of an infobox.
+_LABELS = 3
+# Between a label and its value, and between paragraphs.
+_GAP = re.compile(r'(?<=[\w).]) {2,}')
+_BETWEEN = re.compile(r'(\n\s*\n)')
+# A line that says something twice, such as the caption of a picture.
+_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.MULTILINE)
 
 
 def restated(text: str) -> str:
-    """An unfilled text in which rows of tables stand with their headings, in linear time.
+    """An unfilled text in which rows stand by themselves, with their headings, in linear time.
 
-    Line breaks after headings and rules go, and none is added.
+    Line breaks after headings and rules go. Those between the rows of infoboxes come.
     """
+    text = _TWICE.sub(r'\1', ''.join(map(_box, _BETWEEN.split(text))))
     if not any(mark in text for mark in '|\t;,'):
         return text
     lines: list[str] = []
@@ -40,6 +72,40 @@ def restated(text: str) -> str:
         of_table = list(group)
         lines += _restated(of_table, delimiter[0]) if delimiter else of_table
     return '\n'.join(lines)
+
+
+def _box(text: str) -> str:
+    """A paragraph; if it is an infobox, with each row on a line of its own."""
+    labels: dict[str, re.Match] = {}
+    end = 0
+    for label in _LABEL.finditer(text):
+        start, name = label.start(), label[0].strip('-–•*: ')
+        has_value = not labels or text[end:start].strip()  # the label before this one
+        is_new = has_value and name not in labels
+        if is_new and not goes_on(text[max(0, start - 20) : start].rstrip()):
+            labels[name], end = label, label.end()
+    starts = [label.start() for label in labels.values()]
+    if len(labels) < _LABELS or _NO_BOX.search(text, 0, starts[-1]):
+        return text
+    is_run_on = any('\n' not in text[a:b] for a, b in itertools.pairwise(starts))
+    rows = [text[: starts[0]].strip()]
+    for (name, label), end in zip(labels.items(), [*starts[1:], len(text)]):
+        value, *others = text[label.end() : end].split('\n')
+        rows.append(f'{name}{LABEL}{value.strip()}')
+        column = label.end() - text.rfind('\n', 0, label.start()) - 1 + _indent(value)
+        for line in others:
+            said = line.strip()
+            if is_run_on or goes_on(rows[-1]) or said[:1].islower() or rows[-1].endswith(LABEL):
+                rows[-1] = f'{rows[-1].rstrip()} {said}'.rstrip()
+            elif _indent(line) == column:  # below the value
+                rows[-1] += f', {said}'
+            else:
+                rows.append(_GAP.sub(LABEL, said, count=1))
+    return '\n'.join(filter(None, rows))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _delimiter(line: str) -> tuple[str, int] | str:

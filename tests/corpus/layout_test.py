@@ -100,6 +100,22 @@ def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_w
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
 
 
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('In sand. Pupa in a cocoon Enlarge Pupa in a cocoon\n\nThe pupa sleeps.',
+            'In sand.\nPupa in a cocoon\n\nThe pupa sleeps.'),
+        ('Ely. A house. Enlarge Ely. A house. Its (old) hall Zoom Its ( old) hall Ada came.',
+            'Ely. A house.\nIts (old) hall\nAda came.'),
+        ('Tomb of Ada Lovelace in Hull Enlarge\nTomb of Ada Lovelace in Hull\nShe died.',
+            'Tomb of Ada Lovelace in Hull\nShe died.'),
+        ('They Enlarge Ely each year. Enlarge it.', 'They Enlarge Ely each year. Enlarge it.'),
+    ],
+)  # fmt: skip
+def test_a_caption_on_both_sides_of_a_button_stands_once_on_a_line_of_its_own(text, expected):
+    assert unfilled(text) == expected
+
+
 @given(st.text(alphabet='ab ,.\n>-|:#\t*1', max_size=200), st.booleans())
 def test_only_space_and_marks_of_quotes_change(text, is_markdown):
     words = lambda text: ''.join(text.replace('>', '').split())
@@ -123,7 +139,7 @@ def test_a_statement_is_a_row_or_a_short_label(line, is_one):
 
 HOSTILE = [
     'a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#',
-    '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A',
+    '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A', 'a Enlarge ',
 ]  # fmt: skip
 
 

@@ -28,11 +28,18 @@ NAMES = {
         [('A', 'the [Café Royal] and [BEYONCÉ]'), ('B', 'at [The Cafe Royal] with [Beyonce]')],
         ['Café Royal', 'BEYONCÉ']),
     'a surname or first name means the only person of the document who has it': (
-        [('Ada Lovelace', '[Lovelace] met [Charles Babbage]. [Babbage] wrote to [Ada].')],
-        ['Ada Lovelace', 'Charles Babbage', 'Charles Babbage', 'Ada Lovelace']),
+        [('Ada Lovelace',
+            '[Ada Lovelace|person] met [Charles Babbage]. [Babbage] saw [Ada]. [Lovelace] wrote.')],
+        ['Ada Lovelace', 'Charles Babbage', 'Charles Babbage', 'Ada Lovelace', 'Ada Lovelace']),
     'a short form that two names share stays an entity of its own': (
         [('The Jacksons', '[Janet Jackson] and [Michael Jackson] sang; [Jackson] danced.')],
         ['Janet Jackson', 'Michael Jackson', 'Jackson']),
+    'what is no person is called by its full name first': (
+        [('Dodo', 'A [Dodo] ate. The [Mauritius Dodo] or [Dodo] and a [Blue Whale]. The [Whale].')],
+        ['Dodo', 'Mauritius Dodo', 'Dodo', 'Blue Whale', 'Blue Whale']),
+    'nor by its first word, nor by the last of a phrase': (
+        [('B', 'The [Early Bird] and the [Word of God]. [Early] [God].')],
+        ['Early Bird', 'Word of God', 'Early', 'God']),
     'who has a text of his own is somebody else': (
         [('John Quincy Adams', 'He led.'),
             ('John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
@@ -43,7 +50,7 @@ NAMES = {
         [('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
     'in a text about one of a family the last name alone is that one': (
         [('Luis Roche',
-            '[Luis Roche] married [Beatrice Roche]. [Roche] died, and so did [Beatrice].')],
+            '[Luis Roche] married [Beatrice Roche|person]. [Roche] died, and so did [Beatrice].')],
             ['Luis Roche', 'Beatrice Roche'] * 2),
     'a firm that is called as a person of a family is none': (
         [('Henry Ford', '[Henry Ford] met [Clara Ford]. [Ford|organisation] grew.')],

@@ -42,7 +42,13 @@ RULED = [
         ['Acme Inc.', 'Association']),
     (recognition.trim, 'He saw [The Time Machine] there', ['The Time Machine']),
     (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
-    (recognition.trim, '[## Later] and [*Hamlet*]', ['Later', 'Hamlet']),
+    (recognition.trim, '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
+        ['iTunes', 'ebay.com', 'communist']),
+    (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work] and ['
+        'Jo Ek Al Bo Ida Orr Eva Dahl Max Li|person]', ['Christian X.', 'Apocalypse Now']),
+    (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
+        ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
+    (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
     (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
         ['Hotel Miramar', 'Interstate 5', 'Bay']),
     # A value is without its modifier, and a range is two.
@@ -98,6 +104,7 @@ RULED = [
     (recognition.capitalised, 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
         ['BBC Radio Kent', 'Elizabeth Barrett']),
     (recognition.capitalised, 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
+    (recognition.capitalised, 'Beginning [20 May 1883|date] it shook.', ['20 May 1883']),
     (recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.',
         ['Percival', 'Alger']),
     (recognition.capitalised,

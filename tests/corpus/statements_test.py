@@ -30,7 +30,31 @@ TABLES = {
     'without headings': ('| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |',
         '| Ada | 1815 |\n| Bo | 1903 |\n| Cy | 1904 |'),
 }  # fmt: skip
+BOXES = {
+    'run together': (
+        'Max Karl Planck Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
+        'Alma Mater University of\nMunich Known for it Notable Prizes Nobel Prize (1918) He died.',
+        'Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
+        'Alma Mater: University of Munich Known for it\n'
+        'Notable Prizes: Nobel Prize (1918) He died.'),
+    'with colons': (
+        'Kingdom: Animalia Phylum: Chordata Class: Aves\nOrder: Lari Species: B. musculus',
+        'Kingdom: Animalia\nPhylum: Chordata\nClass: Aves\nOrder: Lari\nSpecies: B. musculus'),
+    'in columns': (
+        '       Born    27 May 1940\n               San Jose\n     Died     20 July 1973\n'
+        '   Occupation  Singer and\n   writer\n   Created by   Ada Orr\n    - Mayor Bo Li',
+        'Born: 27 May 1940, San Jose\nDied: 20 July 1973\nOccupation: Singer and writer\n'
+        'Created by: Ada Orr\nMayor: Bo Li'),
+    'of a label that is a value': (
+        'Released 1970 Genre Country Length 2 Author Ada Orr',
+        'Released: 1970\nGenre: Country Length 2\nAuthor: Ada Orr'),
+}  # fmt: skip
 PROSE = [
+    'Born in Ely in 1900, he came from the Country Club. Released in 1930, he left.',
+    'The Area Board met. The Date Palm and the Mayor Li of the Capital Region came. Founded 1930.',
+    'Born: 1900\nDied: 1970',
+    'New York New York',
+    'Date\tLocation\tResult\tCountry\tCapital',
     'He came, saw, and won, in 1921; then, later, he left.',
     'Ada; Bo; Cy.\nThey came; they saw; they won.',
     'A line | of two.',
@@ -50,6 +74,13 @@ def test_prose_stays_and_so_do_rows_that_were_said_before(text):
     assert restated(text) == text
 
 
+@pytest.mark.parametrize('kind', BOXES)
+def test_rows_of_an_infobox_are_lines(kind):
+    source, said = BOXES[kind]
+    assert restated(f'Before.\n\n{source}\n\nAfter.') == f'Before.\n\n{said}\n\nAfter.'
+    assert restated(said) == said
+
+
 CELLS = st.sampled_from(['Ada', 'Bo Li', '1815', '', 'x'])
 
 
@@ -66,7 +97,9 @@ def test_a_long_heading_does_not_make_a_table_long():
 
 
 @pytest.mark.parametrize(
-    'unit', ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n']
+    'unit',
+    ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n']
+    + ['Born A Died B Area C ', 'Born', 'Born  ', '\n ', 'Born A\n', 'Area: ', 'aaaaaaaaa '],
 )
 def test_time_is_linear_in_the_text(unit):
     linear_time.check(restated, unit * (15_000 // len(unit)) + 'x')

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
-from opql_jax.kb.text.stated import has_role, left, says
+from opql_jax.kb.text.stated import GOES_ON, has_role, left, says
 
 from examples import examples
 
@@ -51,6 +51,23 @@ def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
 )
 def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
     assert has_role(question, name, sentence) is (has == 'yes')
+
+
+@pytest.mark.parametrize(
+    'sentence, goes_on',
+    examples("""
+        It was sold. | yes
+        The clinic grew. | yes
+        The album consists of ten songs. | yes
+        The first album was part of it. | yes
+        The vet of Heather Farm is Tilda Vane. | no
+        The first director of Molde Press was Ina Krog. | no
+        The former chief editor of Reed is Jim Orr. | no
+        The Nile is long. | no
+    """),
+)
+def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
+    assert bool(GOES_ON.match(sentence)) is (goes_on == 'yes')
 
 
 TEXTS = {

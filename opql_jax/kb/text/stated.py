@@ -20,9 +20,11 @@ from opql_jax.retrieval.words import words_of
 # leaves it unsure.
 _FACTS, _UNSTATED = 3, calibration.SURE
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
-# of'.
+# of' nor 'The first director of'.
 GOES_ON = re.compile(
-    r'(?:it|its|he|his|she|her|they|their|this|these|the (?-i:(?=[a-z]+\b(?! of\b))))\b',
+    r'(?:it|its|he|his|she|her|they|their|this|these|the (?-i:(?=[a-z])(?!(?:(?:first|second|third'
+    r'|last|next|new|old|former|current|original|chief|main|sole|only|founding|[a-z]+est) )*'
+    r'[a-z]+ of\b)))\b',
     re.IGNORECASE,
 )
 # Words that ask for a relation, and words that state it in a sentence.
