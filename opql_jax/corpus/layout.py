@@ -133,7 +133,7 @@ def _doubled(before: str, after: str) -> tuple[int, int] | None:
     ends = {letters(after[: word.end()]): word.end() for word in _WORD.finditer(after)}
     sizes = sorted(filter(None, begins.keys() & ends.keys()), reverse=True)
     size = next((size for size in sizes if said.endswith(again[:size])), None)
-    return size and (begins[size], ends[size])
+    return (begins[size], ends[size]) if size else None
 
 
 def _lines(text: str) -> Iterator[_Line]:

@@ -358,7 +358,7 @@ class _Names:
             if len(words) > 1 and kind in _SHORTENED:
                 if _OF_PHRASES.isdisjoint(words):  # not 'Word of God'
                     short_for[words[-1]].add(name)
-                if kind == 'person':
+                if kind == 'person' or name == title:
                     short_for[words[0]].add(name)
             elif len(words) > 1 and words[-1] in _FORMS:
                 short_for[' '.join(words[:-1])].add(name)

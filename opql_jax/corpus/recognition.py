@@ -167,7 +167,6 @@ _ARTICLE = re.compile(
     r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
 )
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
-_PERSON_WORDS = 8  # fewest of a row of names
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
@@ -206,10 +205,9 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _may_be_name(words: str, kind: str) -> bool:
-    """Whether words may be a name: no place "width", no "The", and no row of persons."""
-    is_common = kind in ('place', 'organisation') and words.islower() and '.' not in words
-    is_row = kind == 'person' and words.count(' ') >= _PERSON_WORDS
-    return not (is_common or is_row or words in FUNCTION_WORDS)
+    """Whether words may be a name: not "km²" or "The", but "ebay.com" and a group's "communist"."""
+    is_common = words.islower() and {' ', '.'}.isdisjoint(words)
+    return words not in FUNCTION_WORDS and not (is_common and kind not in ('group', 'product'))
 
 
 # Before a person's name, but no part of it as in "Lord Byron" or "King John".
@@ -326,7 +324,9 @@ def quoted(text: str, spans: Sequence[Span]) -> list[Span]:
     titles = [
         Span(match.start(1), match.start(1) + len(match[1].rstrip(',.;')), 'work')
         for match in _QUOTED.finditer(text)
-        if len(match[1].split()) <= _TITLE_WORDS and not _is_speech(match[1])
+        if len(match[1].split()) <= _TITLE_WORDS
+        and not _is_speech(match[1])
+        and match[1] not in FUNCTION_WORDS  # between two quotations
     ]
     return _disjoint(titles, spans)
 

@@ -44,8 +44,8 @@ RULED = [
     (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
     (recognition.trim, '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
         ['iTunes', 'ebay.com', 'communist']),
-    (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work] and ['
-        'Jo Ek Al Bo Ida Orr Eva Dahl Max Li|person]', ['Christian X.', 'Apocalypse Now']),
+    (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work]',
+        ['Christian X.', 'Apocalypse Now']),
     (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
         ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
     (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
@@ -83,6 +83,7 @@ RULED = [
     # What stands in quotes is a work, and speech is none.
     (recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".',
         ['Moon River', 'Misty']),
+    (recognition.quoted, 'of "low cruelty!" The "here" is odd', []),
     (recognition.quoted, 'He sang "  Moon River  ", "[Moon] Dance"', ['Moon River', 'Moon Dance']),
     (recognition.quoted, 'He sang "Sum of the Universe," and "This Train."',
         ['Sum of the Universe', 'This Train']),
