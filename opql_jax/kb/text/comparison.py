@@ -415,7 +415,7 @@ def _is_called(name: str, noun: str, answer: Answerer) -> bool:
         if fold(one.name).split()[-1:] == [noun]
         for path in found.paths(one.id, _PATHS)
     )
-    return any(fact.topic_span and _says(found.store, fact) == 1 for fact in said)
+    return any(same_name(fact.topic, name) and _says(found.store, fact) == 1 for fact in said)
 
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
