@@ -215,7 +215,8 @@ def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answ
     if len(known) < len(found):
         return _UNKNOWN
     if len(known) == 2 and not comparison.asked:
-        return _of_two(comparison, *known, answer)
+        left, right = known
+        return _of_two(comparison, left, right, answer)
     each = [_confirm(comparison, one, answer) for one in known]
     if any(said != 'yes' for said, *_ in each):
         each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
