@@ -215,7 +215,8 @@ def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answ
     if len(known) < len(found):
         return _UNKNOWN
     if len(known) == 2 and not comparison.asked:
-        return _of_two(comparison, *known, answer)
+        left, right = known
+        return _of_two(comparison, left, right, answer)
     each = [_confirm(comparison, one, answer) for one in known]
     if any(said != 'yes' for said, *_ in each):
         each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
@@ -415,7 +416,7 @@ def _is_called(name: str, noun: str, answer: Answerer) -> bool:
         if fold(one.name).split()[-1:] == [noun]
         for path in found.paths(one.id, _PATHS)
     )
-    return any(fact.topic_span and _says(found.store, fact) == 1 for fact in said)
+    return any(same_name(fact.topic, name) and _says(found.store, fact) == 1 for fact in said)
 
 
 def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
