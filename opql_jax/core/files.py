@@ -309,12 +309,6 @@ def copy(source: pathlib.Path | epath.Path, target: pathlib.Path | epath.Path) -
         _copy_bytes(source, partial)
 
 
-def copy_folder(folder: pathlib.Path, target: str | os.PathLike) -> None:
-    """Copies all files of a folder on disk to another place."""
-    for file in sorted(file for file in folder.rglob('*') if file.is_file()):
-        copy(file, below(target, file.relative_to(folder).as_posix()))
-
-
 def _copy_bytes(source, target):
     with source.open('rb') as reader, target.open('wb') as writer:
         shutil.copyfileobj(reader, writer, _CHUNK_BYTES)

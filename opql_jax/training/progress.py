@@ -201,6 +201,8 @@ class Progress:
     def _stop_trace(self, trace: tempfile.TemporaryDirectory):
         jax.profiler.stop_trace()
         with trace as folder:
-            files.copy_folder(pathlib.Path(folder), self._trace_folder)
+            for file in filter(pathlib.Path.is_file, pathlib.Path(folder).rglob('*')):
+                name = file.relative_to(folder).as_posix()
+                files.copy(file, files.below(self._trace_folder, name))
         self._trace = None
         _log.info('a trace is in %s', self._trace_folder)
