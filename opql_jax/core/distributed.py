@@ -90,6 +90,8 @@ def broadcast(number: int) -> int:
 def writer(folder: str | os.PathLike) -> Iterator[None]:
     """`locks.writer` of the primary process for all; all raise if another program writes there."""
     refused: Exception | None = None
+    # Connects the processes, which would not wait as long as process 0 may for a lease.
+    barrier(f'writer of {folder}')
     with contextlib.ExitStack() as held:
         if is_primary():
             try:

@@ -19,7 +19,7 @@ import time
 import pytest
 
 from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, Preempted
 
 from bucket import use_bucket
 
@@ -42,8 +42,16 @@ def no_locks(*_):
     raise OSError(errno.ENOLCK, 'No locks available')
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(params=['disk', 'disk without locks', 'bucket'])
+def folder(request, tmp_path, monkeypatch):
+    """A folder of each kind, with leases that are short."""
+    monkeypatch.setattr(locks, '_RENEWAL_SECONDS', 0.02)
+    monkeypatch.setattr(locks, '_LEASE_SECONDS', 0.3)
+    if request.param == 'bucket':
+        use_bucket(monkeypatch)
+        return 'gs://b/folder'
+    if request.param == 'disk without locks':
+        monkeypatch.setattr(fcntl, 'flock', no_locks)
     return str(tmp_path / 'new' / 'folder')
 
 
@@ -154,14 +162,60 @@ def test_a_writer_that_is_waited_for_is_followed(folder):
     ending.join()
 
 
-@pytest.mark.parametrize('where', ['disk', 'bucket'])
-def test_where_there_are_no_locks_nobody_is_kept_out(folder, monkeypatch, where):
-    use_bucket(monkeypatch)
-    monkeypatch.setattr(fcntl, 'flock', no_locks)
-    folder = 'gs://b/folder' if where == 'bucket' else folder
-    with locks.writer(folder), locks.writer(folder):
-        pass
+@pytest.mark.parametrize('folder', ['disk without locks', 'bucket'], indirect=True)
+def test_of_leases_begun_at_the_same_moment_one_wins(folder, monkeypatch):
+    together, look, ends = threading.Barrier(3), locks._leases, []
+
+    def look_together(where):
+        if not hasattr(first, 'look'):
+            first.look = together.wait()  # all have signed
+        return look(where)
+
+    def write():
+        try:
+            with locks.writer(folder):
+                ends.append('wrote')
+        except InputError as error:
+            assert 'is being written by' in str(error)
+            ends.append('gave up')
+
+    first = threading.local()
+    monkeypatch.setattr(locks, '_leases', look_together)
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    assert sorted(ends) == ['gave up', 'gave up', 'wrote'] and lock_files(folder) == []
+
+
+@pytest.mark.parametrize('folder', ['disk without locks', 'bucket'], indirect=True)
+def test_a_lease_that_nobody_renews_is_waited_for_and_ends(folder):
+    files.path(folder).mkdir(parents=True)
+    files.path(f'{folder}/.lock-{1:020}-{1:032x}').write_text('{"renewals": 7}')
+    started = time.monotonic()
+    with locks.writer(folder):
+        assert time.monotonic() - started > 0.3
+        assert [path.name for path in lock_files(folder)] != [f'.lock-{1:020}-{1:032x}']
     assert lock_files(folder) == []
+
+
+@pytest.mark.parametrize('end', ['removed', 'cut off'])
+def test_a_writer_that_loses_its_lease_ends(monkeypatch, capsys, tmp_path, end):
+    monkeypatch.setattr(locks, '_RENEWAL_SECONDS', 0.01)
+    monkeypatch.setattr(locks, '_LEASE_SECONDS', 0.1)
+    monkeypatch.setattr(os, '_exit', lambda code: codes.append(code) or sys.exit())
+    codes, own = [], tmp_path / '.lock-1'
+
+    def sign():
+        if end == 'cut off':
+            raise ConnectionError('no route')
+        own.unlink()
+
+    own.write_text('')
+    with pytest.raises(SystemExit):
+        locks._renew(own, sign, threading.Event())
+    assert codes == [Preempted.CODE] and f'{own} was lost' in capsys.readouterr().err
 
 
 # Files of others in the place of a lock.
