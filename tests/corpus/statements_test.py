@@ -32,9 +32,9 @@ TABLES = {
 }  # fmt: skip
 BOXES = {
     'run together': (
-        'An old portrait. Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
+        'A portrait. Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
         'Alma Mater University of\nMunich Known for it Notable Prizes Nobel Prize (1918) He died.',
-        'An old portrait. Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
+        'A portrait. Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
         'Alma Mater: University of Munich Known for it\n'
         'Notable Prizes: Nobel Prize (1918) He died.'),
     'with colons': (
