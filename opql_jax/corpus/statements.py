@@ -48,7 +48,7 @@ _LABEL = re.compile(
     r'|Headquarters|Key people|Industry|Products|Revenue|Employees)(?:\(s\))?'
     r'(?::(?=\s)|(?=\s+[^\W_a-z])))'
 )
-# Ends a sentence or a cell, of which an infobox has none before its last row.
+# Ends a sentence or a cell, of which an infobox has none between its first and last label.
 _NO_BOX = re.compile(r'[^\W\d_]{3}[.!?]\s+[A-Z]|[\t|]')
 # Fewest labels of an infobox.
 _LABELS = 3
@@ -85,7 +85,7 @@ def _box(text: str) -> str:
         if is_new and not goes_on(text[max(0, start - 20) : start].rstrip()):
             labels[name], end = label, label.end()
     starts = [label.start() for label in labels.values()]
-    if len(labels) < _LABELS or _NO_BOX.search(text, 0, starts[-1]):
+    if len(labels) < _LABELS or _NO_BOX.search(text, starts[0], starts[-1]):
         return text
     is_run_on = any('\n' not in text[a:b] for a, b in itertools.pairwise(starts))
     rows = [text[: starts[0]].strip()]

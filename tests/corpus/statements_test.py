@@ -32,9 +32,9 @@ TABLES = {
 }  # fmt: skip
 BOXES = {
     'run together': (
-        'Max Karl Planck Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
+        'A portrait. Max Karl Planck Born April 23, 1858 Kiel, Germany Nationality German '
         'Alma Mater University of\nMunich Known for it Notable Prizes Nobel Prize (1918) He died.',
-        'Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
+        'A portrait. Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
         'Alma Mater: University of Munich Known for it\n'
         'Notable Prizes: Nobel Prize (1918) He died.'),
     'with colons': (
@@ -45,6 +45,7 @@ BOXES = {
         '   Occupation  Singer and\n   writer\n   Created by   Ada Orr\n    - Mayor Bo Li',
         'Born: 27 May 1940, San Jose\nDied: 20 July 1973\nOccupation: Singer and writer\n'
         'Created by: Ada Orr\nMayor: Bo Li'),
+    'with a caption twice': ('A tower in Ely. A tower in Ely.', 'A tower in Ely.'),
     'of a label that is a value': (
         'Released 1970 Genre Country Length 2 Author Ada Orr',
         'Released: 1970\nGenre: Country Length 2\nAuthor: Ada Orr'),
