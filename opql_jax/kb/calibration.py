@@ -40,7 +40,6 @@ FEATURES = (
 )
 # Shares and probabilities are clipped to [LEAST, 1 - LEAST].
 LEAST = 1e-4
-_LEAST_COMPARED = 3e-3
 # Log-odds beyond which a share says no more.
 CERTAIN = 3.0
 # An answer with at least this probability is sure.
@@ -68,17 +67,6 @@ FOLLOWED: Mapping[str, float] = {
     'linked': 0.9,
     'length': -0.3,
 }
-# For a value that a comparison, or a yes or no, rests on: by the log-odds that following gives it,
-# with a reader also by those that the reader does, and that the passages answer the question for
-# it. Fitted to 401 values that the labels of documents tell, and to 115 questions that they do not
-# decide.
-COMPARED_READ: Mapping[str, float] = {
-    'bias': -0.45,
-    'followed': 0.24,
-    'read': 0.22,
-    'answered': 0.39,
-}
-COMPARED: Mapping[str, float] = {'bias': 0.96, 'followed': 0.73}
 # Factor of the probability where no name in the question leads to an answer.
 _UNNAMED = 0.75
 
@@ -113,22 +101,6 @@ def read_probabilities(
     )
     names_lead = ((of('linked') > 0) & (of('sentences') == 0)).any()
     return chances if names_lead else _UNNAMED * chances
-
-
-def compared_probability(followed: float, read: tuple[float, float] | None = None) -> float:
-    """The probability that a value is right on which a comparison, or a yes or no, rests.
-
-    Args:
-        followed: its probability by following.
-        read: that of the reader, and that the passages answer the question for it; None without a
-            reader.
-    """
-    weights = COMPARED_READ if read else COMPARED
-    said = weights['bias']
-    for name, probability in zip(('followed', 'read', 'answered'), (followed, *(read or ()))):
-        clipped = np.clip(probability, _LEAST_COMPARED, 1 - _LEAST_COMPARED)
-        said += weights[name] * log_odds(clipped)
-    return float(scipy.special.expit(said))
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:

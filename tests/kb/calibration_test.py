@@ -45,17 +45,6 @@ def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
         np.testing.assert_allclose(calibration.read_probabilities(unnamed, made), 0.75 * found)
 
 
-def test_a_compared_value_is_as_probable_as_following_and_the_reader_say_together():
-    of = calibration.compared_probability
-    assert of(0.9, (0.9, 0.9)) > of(0.5, (0.9, 0.9)) > of(0.5, (0.5, 0.9)) > of(0.5, (0.5, 0.5))
-    assert of(0.9) > of(0.5)
-    assert of(0.0, (0.0, 0.0)) == of(1e-3, (1e-3, 1e-3))  # nothing is certain
-    weights = calibration.COMPARED_READ
-    odds = weights['bias'] + weights['followed'] * np.log(0.8 / 0.2)
-    odds += weights['read'] * np.log(0.7 / 0.3) + weights['answered'] * np.log(0.6 / 0.4)
-    assert of(0.8, (0.7, 0.6)) == pytest.approx(1 / (1 + np.exp(-odds)))
-
-
 @pytest.mark.parametrize('fixed', [{}, {'share': 0.5}])
 def test_a_fit_finds_the_weights_that_made_the_answers_and_keeps_those_that_are_given(fixed):
     rng = np.random.default_rng(0)

@@ -22,11 +22,9 @@ from opql_jax.corpus.questions import Question
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import paths
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.calibration import compared_probability
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
-from opql_jax.kb.text.candidates import Evidence, read_candidates
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, refutes
@@ -103,7 +101,6 @@ class Verdict(NamedTuple):
 
 
 Answerer = Callable[[list[str]], list[Answer]]
-Read = Callable[[Sequence[Question], Sequence[Answer]], list[Evidence]]
 # Factor of an answer's probability if the text has only a part of the name that is asked about.
 _PART_OF_NAME = 0.5
 
@@ -126,7 +123,6 @@ def answer(
     question: Question,
     kinds: Sequence[str],
     plain: Answerer,
-    read: Read | None = None,
 ) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed; None if neither.
 
@@ -138,12 +134,11 @@ def answer(
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
-        read: reads passages for plain questions, see `decide`.
     """
     comparison = parse_question(question, kinds)
     if comparison is None:
         return None
-    verdict = decide(comparison, plain, read)
+    verdict = decide(comparison, plain)
     if verdict.said is None and comparison.how == 'which':
         return None  # reading the question as it is may still choose
     parts = verdict.answers
@@ -169,14 +164,12 @@ def answer(
     )
 
 
-def decide(comparison: Comparison, answer: Answerer, read: Read | None = None) -> Verdict:
-    """What a comparison comes to, which is no surer than the values that it rests on.
+def decide(comparison: Comparison, answer: Answerer) -> Verdict:
+    """What a comparison comes to, which is as sure as the least sure of the values it rests on.
 
     Args:
         comparison: see `parse`.
         answer: answers plain questions; an answer without entities says that there is none.
-        read: reads passages for plain questions, of which is known what answers them; None without
-            a reader.
     """
     asked = [question for side in comparison.sides for question in side.questions]
     answers = dict(zip(asked, answer(asked), strict=True))
@@ -191,8 +184,6 @@ def decide(comparison: Comparison, answer: Answerer, read: Read | None = None) -
         f'{side.name}: {one.name if one else "not stated"}'
         for side, one in zip(comparison.sides, found)
     )
-    if all(found) or comparison.how == 'which':
-        found = _calibrated(comparison, found, read)
     rests_on = tuple(
         _only(one) if one else answers[side.questions[0]]
         for side, one in zip(comparison.sides, found)
@@ -222,28 +213,8 @@ def _decided(comparison: Comparison, found: Sequence[Found | None], answer: Answ
         each = sorted((one for one in each if one[0] == 'no'), key=lambda one: -one[1])[:1]
     if not each:
         return _UNKNOWN
-    probability = float(np.prod([probability for _, probability, _ in each]))
+    probability = min(probability for _, probability, _ in each)
     return each[0][0], probability, any(is_doubtful for *_, is_doubtful in each)
-
-
-def _calibrated(
-    comparison: Comparison, found: Sequence[Found | None], read: Read | None
-) -> list[Found | None]:
-    """What was found, with the probability that following and the reader together give it."""
-    parts = [_only(one) for one in found if one]
-    evidence = iter(read([part.question for part in parts], parts) if read else ())
-
-    def probability(one: Found) -> float:
-        if (seen := next(evidence, None)) is None:
-            return compared_probability(one.probability)
-        same = (
-            each.read
-            for each in read_candidates(seen)
-            if each.entity == one.entity or _same_value(comparison.measure, each.text, one.name)
-        )
-        return compared_probability(one.probability, (sum(same), 1 - seen.unanswered))
-
-    return [one and one._replace(probability=probability(one)) for one in found]
 
 
 def _only(found: Found) -> Answer:
@@ -381,7 +352,7 @@ def _is_value(comparison: Comparison, member: Member) -> bool:
 def _of_two(comparison: Comparison, left: Found, right: Found, answer: Answerer) -> _Said:
     """What two values come to."""
     how, measure = comparison.how, comparison.measure
-    probability, is_doubtful = left.probability * right.probability, False
+    probability, is_doubtful = min(left.probability, right.probability), False
     if _is_denied(left, comparison) or _is_denied(right, comparison):
         return _UNKNOWN
     said: str | int

@@ -104,9 +104,9 @@ class TextKB(VirtualKB):
             InputError: a question is longer than the encoder reads.
         """
         read = self.read if self._has_reader else None
-        compared = []
+        compared, plainly = [], functools.partial(self._answer_plain, read=read)
         for question in questions:
-            answer = comparison.answer(question, self.vocab.kinds, self._answer_plain, read)
+            answer = comparison.answer(question, self.vocab.kinds, plainly)
             if answer is None:
                 answer = self._defined(question)
             elif read and not len(answer) and question_plans.YES_OR_NO.match(question.text):
@@ -137,10 +137,10 @@ class TextKB(VirtualKB):
     def _of(self, answer: Answer, question: Question) -> Answer:
         return dataclasses.replace(answer, store=self.store, question=question)
 
-    def _answer_plain(self, texts: Sequence[str]) -> list[Answer]:
+    def _answer_plain(self, texts: Sequence[str], read: Read | None) -> list[Answer]:
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
-        found = iter(self._answer_each([question for question in questions if question.topics]))
+        found = iter(self._answer_each([each for each in questions if each.topics], read))
         return [
             next(found) if question.topics else self._of(Answer(), question)
             for question in questions
