@@ -127,10 +127,21 @@ def _with_captions(text: str) -> str:
 
 def _doubled(before: str, after: str) -> tuple[int, int] | None:
     """Where the longest end of one text begins that begins another, and where it ends there."""
-    said, again = (_NO_LETTERS.sub('', part) for part in (before, after))
-    letters = lambda part: len(_NO_LETTERS.sub('', part))
-    begins = {letters(before[word.start() :]): word.start() for word in _WORD.finditer(before)}
-    ends = {letters(after[: word.end()]): word.end() for word in _WORD.finditer(after)}
+    words = [
+        [(_NO_LETTERS.sub('', word[0]), word) for word in _WORD.finditer(part)]
+        for part in (before, after)
+    ]
+    said, again = (''.join(letters for letters, _ in of) for of in words)
+    begins: dict[int, int] = {}  # by the letters from there to the button
+    ends: dict[int, int] = {}  # by those from the button to there
+    size = 0
+    for letters, word in reversed(words[0]):
+        size += len(letters)
+        begins.setdefault(size, word.start())
+    size = 0
+    for letters, word in words[1]:
+        size += len(letters)
+        ends[size] = word.end()
     sizes = sorted(filter(None, begins.keys() & ends.keys()), reverse=True)
     size = next((size for size in sizes if said.endswith(again[:size])), None)
     return (begins[size], ends[size]) if size else None

@@ -233,7 +233,7 @@ def test_a_page_without_an_end_is_refused_but_many_revisions_are_read(tmp_path, 
 
 def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(tmp_path):
     # Another text, as marks may be left out of the first, and a text is read once.
-    good, sets = wiki(f'{GOOD} {GOOD}', title='B').partition(b'<siteinfo/>')[2], []
+    good, sets = wiki(f'{GOOD} It ends here.', title='B').partition(b'<siteinfo/>')[2], []
     for mark in ('[[a|', '{{', '[http://a ', '<b>', '{|\n|\n', '<ref'):
         escaped = mark.replace('<', '&lt;') * (20_000 // len(mark))
         sets.append({'a.xml': wiki(GOOD + escaped).replace(b'</mediawiki>', good)})
