@@ -16,7 +16,10 @@ from opql_jax.data.tokenizer import SpecialIds
 
 # Separates a title from its text.
 TITLE_END = ': '
-_PREPOSITION = re.compile(r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])')
+# What stands before an answer: in 'in the mid-18th century', 'her 18,000 pounds'.
+_BEFORE = re.compile(
+    r'(?:at|by|during|from|in|on|since)\s+(?=\d|the\b|[A-Z])|(?:her|his|its|their)\s+(?=\d)'
+)
 # Words that stand for an answer, or say that there is none.
 STAND_IN = re.compile(
     r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
@@ -43,9 +46,9 @@ def titled(title: str, text: str) -> str:
     return f'{title}{TITLE_END}{text}' if title else text
 
 
-def after_preposition(text: str, start: int, end: int) -> int:
+def answer_start(text: str, start: int, end: int) -> int:
     """Where an answer, text[start:end], begins: 'in the mid-18th century' at its article."""
-    found = _PREPOSITION.match(text, start, end)
+    found = _BEFORE.match(text, start, end)
     return found.end() if found else start
 
 

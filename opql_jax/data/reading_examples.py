@@ -23,7 +23,7 @@ from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr,
 from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
-from opql_jax.data.reading import STAND_IN, after_preposition, titled
+from opql_jax.data.reading import STAND_IN, answer_start, titled
 from opql_jax.datasets import load_toml
 from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
@@ -128,7 +128,7 @@ def from_sentence_questions(
         question, questions = string_field(record, 'question'), of_sentence[place]
         said = [each.strip(_AROUND) for each in record['answers']]
         answers = [
-            each[after_preposition(each, 0, len(each)) :]
+            each[answer_start(each, 0, len(each)) :]
             for each in said
             if not STAND_IN.fullmatch(each)
         ]

@@ -17,6 +17,7 @@ import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
+from opql_jax.kb.text.values import number
 from opql_jax.models.reader import Reading, Span
 
 from examples import examples
@@ -72,12 +73,13 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     'read, shown',
     [
         ('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#'),
-        ('9 metres long', '9 metres'), ('It', None), ('nobody', None),
+        ('9 metres long', '9 metres'), ('It', None), ('nobody', None), ('its 4 legs', '4 legs'),
     ],
 )  # fmt: skip
 def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
     text = (
-        '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat.'
+        '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat '
+        'on its 4 legs.'
     )
     starts = [0, 9, text.index('It')]
     row = dict(text=text, title='', title_entity=-1, sentence_starts=starts, mentions=[])
@@ -121,6 +123,15 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     assert 'Charles Babbage' in titles and evidence.step is not None
     assert len(evidence.before) == len(evidence.named) == len(titles)
     assert kb.text_answerer.follow([kb.question(QUESTION)])[0].last is None
+
+
+def test_words_without_a_number_are_not_how_long_something_is(kb):
+    question = kb.question('How long is the Analytical Engine?')
+    (followed,) = kb.text_answerer.follow([question])
+    (evidence,) = kb.read([question], [followed.answer])
+    candidates = kb.text_answerer.candidates(question, followed, evidence)
+    fits = {bool(number(one.text)): one.fits for one in candidates if one.entity < 0}
+    assert fits[False] == -1 and fits.get(True, 0) == 0
 
 
 def test_without_the_reader_no_passage_is_read(kb, trios_folder):

@@ -12,7 +12,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.reading import STAND_IN, TITLE_END, after_preposition, titled
+from opql_jax.data.reading import STAND_IN, TITLE_END, answer_start, titled
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.retrieve import Retriever
@@ -131,7 +131,7 @@ class EvidenceFinder:
         while start < end and whole[end - 1] in _MARKS:
             end -= 1
         start, end = whole_words(whole, start, end)
-        start = after_preposition(whole, start, end)
+        start = answer_start(whole, start, end)
         if (
             whole[start:end].count('(') > whole[start:end].count(')')
             and whole[end : end + 1] == ')'

@@ -28,7 +28,7 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.text import choices, question_plans
+from opql_jax.kb.text import choices, question_plans, values
 from opql_jax.kb.text.asked_for import AskedFor, is_year
 from opql_jax.kb.text.candidates import (
     Candidate,
@@ -279,7 +279,8 @@ class TextAnswerer:
         wanted, answer = question_plans.wanted(question.text), followed.answer
         described = self._described(followed.last)
         found = [one for one in read_candidates(evidence) if one.entity not in described]
-        if wanted.kinds[:1] != ('quantity',) and not _MAY_OFFER.search(question.text):
+        is_number = wanted.kinds[:1] == ('quantity',)
+        if not is_number and not _MAY_OFFER.search(question.text):
             repeats = _repeats(question)
             found = [one for one in found if not repeats(one.text)]
         found = found[:_CANDIDATES]
@@ -301,6 +302,8 @@ class TextAnswerer:
         for one in found:
             if wanted.is_year and is_year(one.text):
                 one.fits = 1.0
+            elif one.entity < 0 and is_number and not values.number(one.text):
+                one.fits = -1.0
         return found
 
     def _described(self, last: LastStep | None) -> frozenset[int]:
