@@ -345,7 +345,9 @@ class _Names:
         # What most of the document's own mentions take a name for.
         self.kind = {name: _most_frequent(counts) for name, counts in kinds.items()}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
-        self.long: dict[str, str] = {}
+        # Franz Joseph Haydn, in a text about Joseph Haydn.
+        fuller = (name for name in self.persons if ' ' in title and name.endswith(f' {title}'))
+        self.long = {name: title for name in fuller if not titles.has(name)}
         # Elsewhere in a text about a person this name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
             name = fold(document.text[spans[0].start : spans[0].end])

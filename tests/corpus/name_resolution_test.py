@@ -46,6 +46,9 @@ NAMES = {
     'what differs by first names elsewhere in a text is somebody else': (
         [('Luis Roche', 'He was the father of [Luis Armando Roche|person].')],
         ['Luis Armando Roche']),
+    'who has one more first name before the whole name is not': (
+        [('Luis Roche', 'A portrait. [Juan Luis Roche|person] met [Ida Luis|person].')],
+        ['Luis Roche', 'Ida Luis']),
     'things whose names differ by a word are two': (
         [('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
     'in a text about one of a family the last name alone is that one': (

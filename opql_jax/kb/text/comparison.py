@@ -413,9 +413,9 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if not comparison.place:
         return 'no', *how_sure
     asked = answer([f'Where is {comparison.asked} located?'])
-    if any(
-        same_name(member.name, found.name) for one in asked for member in list(one)[:_LOOKED_AT]
-    ):
+    places = [member for one in asked for member in list(one)[:_LOOKED_AT]]
+    least = _RIVAL * max((member.probability or 0.0 for member in places), default=0.0)
+    if any(same_name(one.name, found.name) and (one.probability or 0.0) >= least for one in places):
         return None, 0.0, True  # the place that is asked for lies in the one that was found
     further = answer(
         [f'Where is {found.name} located?', f'In which country is {found.name} located?']
