@@ -4,7 +4,7 @@
 #   launch/run_tpu.sh [--dry_run] --logs [--all_logs] | --stop | --delete
 #   BINARY      train, build_memory, eval, ...: python -m opql_jax.BINARY FLAG..., in ~/opql_jax on each worker. What it writes
 #               has to be on storage that all workers see and that outlives them
-#   NAME=VALUE  an environment variable of the binary, such as LIBTPU_INIT_ARGS=... or WANDB_API_KEY=...
+#   NAME=VALUE  an environment variable of the binary, such as LIBTPU_INIT_ARGS=...
 #   --all_logs  shows the output of all workers, each line with its host, and not only that of worker 0
 #   --detach    starts it and returns: nothing restarts it then
 #   --logs      shows the output of the job and waits for its end; interrupting this script always leaves the job running

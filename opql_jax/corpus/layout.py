@@ -58,6 +58,7 @@ _STOP = re.compile(r'[.!?:;]["”’)\]]*$')
 # The button of a picture, between two copies of its caption.
 _BUTTON = re.compile(r'(?<=\S)\s{1,9}(?:Enlarge|Magnify|Zoom)\s{1,9}(?=\S)')
 _LONGEST_CAPTION = 500
+_SHORTEST_CAPTION = 8  # letters: 'on Zoom on' is none
 _WORD, _NO_LETTERS = re.compile(r'\S+'), re.compile(r'[\W_]+')
 
 
@@ -142,7 +143,8 @@ def _doubled(before: str, after: str) -> tuple[int, int] | None:
     for letters, word in words[1]:
         size += len(letters)
         ends[size] = word.end()
-    sizes = sorted(filter(None, begins.keys() & ends.keys()), reverse=True)
+    sizes = sorted(begins.keys() & ends.keys(), reverse=True)
+    sizes = [size for size in sizes if size >= _SHORTEST_CAPTION]
     size = next((size for size in sizes if said.endswith(again[:size])), None)
     return (begins[size], ends[size]) if size else None
 

@@ -49,6 +49,8 @@ _BEFORE_BIRTH, _FACTS_OF_BIRTH, _HOMONYMS = 5, 4, 100
 _FORMS = frozenset(
     'inc incorporated corp corporation co company ltd limited plc gmbh ag llc'.split()
 )
+# Begin last names: of Vincent and Theo van Gogh neither is Van Gogh.
+_PARTICLES = frozenset('da de del der di du la le san st ten ter van von'.split())
 # In names whose last word names something else.
 _OF_PHRASES = frozenset('and for in of on the to'.split())
 # The first characters of a text, in which it names what it is about.
@@ -235,10 +237,13 @@ def _without_pairs(
 ) -> list[Span]:
     """Spans, with those of two persons, 'Mozart and Beethoven', taken apart."""
     apart: list[Span] = []
-    for span in spans:
-        surface = document.text[span.start : span.end]
+    surfaces = [document.text[span.start : span.end] for span in spans]
+    times = collections.Counter(surfaces)
+    for span, surface in zip(spans, surfaces):
         first, both, second = surface.partition(' and ')
-        are_two = both and fold(first) in persons and fold(second) in persons
+        # A film or a firm, Marks and Spencer, is called so again and again.
+        may_be_two = both and span.kind != 'work' and times[surface] == 1
+        are_two = may_be_two and fold(first) in persons and fold(second) in persons
         if are_two and not titles.has(fold(surface)):
             end = span.start + len(first)
             apart += [Span(span.start, end, 'person'), Span(end + len(both), span.end, 'person')]
@@ -342,12 +347,15 @@ class _Names:
                 if not is_known or span.start not in self._places:
                     names[name] = 'person' if name in persons else span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
+        self._families = {name.rpartition(' ')[2] for name in self.persons if ' ' in name}
         # What most of the document's own mentions take a name for.
         self.kind = {name: _most_frequent(counts) for name, counts in kinds.items()}
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
         # Franz Joseph Haydn, in a text about Joseph Haydn.
-        fuller = (name for name in self.persons if ' ' in title and name.endswith(f' {title}'))
-        self.long = {name: title for name in fuller if not titles.has(name)}
+        has_first_name = ' ' in title and title.split()[0] not in _PARTICLES
+        fuller = [name for name in self.persons if name.endswith(f' {title}')]
+        is_one = has_first_name and len(fuller) == 1 and not titles.has(fuller[0])
+        self.long = {fuller[0]: title} if is_one else {}
         # Elsewhere in a text about a person this name may be a relative's.
         if title and spans and spans[0].start < _BEGINNING and spans[0].kind == 'person':
             name = fold(document.text[spans[0].start : spans[0].end])
@@ -401,8 +409,7 @@ class _Names:
         Not where somebody of that name is named in full, whom the last name may mean.
         """
         is_person = name in self.persons and self.kind[name] in kinds
-        has_relative = any(other.endswith(f' {name}') for other in self.persons)
-        return is_person and not has_relative and span.start not in self._places
+        return is_person and name not in self._families and span.start not in self._places
 
     def entity(self, span: Span, name: str) -> str:
         """The key of the entity that a mention means, by its folded name."""

@@ -147,6 +147,7 @@ def _groups(pieces: Sequence[tuple[int, int, str]]) -> Iterator[list[tuple[int, 
 
 Rule = Callable[[str, Sequence[Span]], Sequence[Span]]
 _BORDER = re.compile(r'(?<!\s)\s*\n\s*| \| | [-–—] | {3,}|(?<=\w)> ')
+_DASHES = (' - ', ' – ', ' — ')
 _LONGEST_LABEL = 60
 
 
@@ -154,7 +155,10 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
     """Names cut at a dash, and where a line or a cell ends; each part by itself."""
     cut = []
     for start, end, kind in spans:
-        for border in (*_BORDER.finditer(text, start, end), None):
+        borders = _BORDER.finditer(text, start, end)
+        # A dash is part of the title "Mission: Impossible – Fallout".
+        cuts = [one for one in borders if kind != 'work' or one[0] not in _DASHES]
+        for border in (*cuts, None):
             part = text[start : border.start() if border else end]
             if name := part.strip():
                 begin = start + part.index(name)
@@ -205,9 +209,12 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _may_be_name(words: str, kind: str) -> bool:
-    """Whether words may be a name: not "km²" or "The", but "ebay.com" and a group's "communist"."""
+    """Whether words may be a name: not "km²" or "The", but "adidas" and a group's "communist"."""
+    if words in FUNCTION_WORDS:  # the band "The Who", the book "It"
+        return kind in ('work', 'organisation') and not _ARTICLE.fullmatch(f'{words} ')
     is_common = words.islower() and {' ', '.'}.isdisjoint(words)
-    return words not in FUNCTION_WORDS and not (is_common and kind not in ('group', 'product'))
+    is_word = kind == 'organisation' and words.isalpha() and len(words) > 4
+    return not is_common or is_word or kind in ('group', 'product')
 
 
 # Before a person's name, but no part of it as in "Lord Byron" or "King John".

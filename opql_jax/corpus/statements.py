@@ -50,8 +50,9 @@ _LABEL = re.compile(
 )
 # Ends a sentence or a cell, of which an infobox has none between its first and last label.
 _NO_BOX = re.compile(r'[^\W\d_]{3}[.!?]\s+[A-Z]|[\t|]')
-# Fewest labels of an infobox.
-_LABELS = 3
+# Fewest labels of an infobox, its longest text, and the share of words in lower case that only
+# prose has more of.
+_LABELS, _LONGEST_BOX, _PROSE = 3, 4000, 0.28
 # Between a label and its value, and between paragraphs.
 _GAP = re.compile(r'(?<=[\w).]) {2,}')
 _BETWEEN = re.compile(r'(\n\s*\n)')
@@ -78,6 +79,8 @@ def _box(text: str) -> str:
     """A paragraph; if it is an infobox, with each row on a line of its own."""
     labels: dict[str, re.Match] = {}
     end = 0
+    if len(text) > _LONGEST_BOX:
+        return text
     for label in _LABEL.finditer(text):
         start, name = label.start(), label[0].strip('-–•*: ')
         has_value = not labels or text[end:start].strip()  # the label before this one
@@ -86,6 +89,9 @@ def _box(text: str) -> str:
             labels[name], end = label, label.end()
     starts = [label.start() for label in labels.values()]
     if len(labels) < _LABELS or _NO_BOX.search(text, starts[0], starts[-1]):
+        return text
+    words = re.findall(r'[^\W\d_]\w*', text[starts[0] :])
+    if sum(word[0].islower() for word in words) > _PROSE * len(words):
         return text
     is_run_on = any('\n' not in text[a:b] for a, b in itertools.pairwise(starts))
     rows = [text[: starts[0]].strip()]

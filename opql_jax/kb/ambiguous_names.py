@@ -13,7 +13,7 @@ from opql_jax.kb.paths import facts_about
 
 # Other meanings of a name that a note lists.
 _LISTED = 5
-# Unknown names, and words of each, that a note looks up.
+# Unknown names that a note tells.
 _TOLD = 3
 
 
@@ -21,8 +21,7 @@ def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
     """What to know about names in a question: which are unknown, what else others may mean."""
     vocab, linker = store.vocab, store.linker
     if unknown := question.unknown[:_TOLD]:
-        words = [each for name in unknown for each in (name, *name.split()[:_TOLD])]
-        near = vocab.did_you_mean([each for each in words if vocab.get(each) is None])
+        near = vocab.did_you_mean(unknown[:1])  # of one, as all names are looked through
         yield f'the text has no name {" or ".join(map(short_repr, unknown))}{near}'
     if store.memory is None:
         return

@@ -110,6 +110,7 @@ def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_w
         ('Tomb of Ada Lovelace in Hull Enlarge\nTomb of Ada Lovelace in Hull\nShe died.',
             'Tomb of Ada Lovelace in Hull\nShe died.'),
         ('They Enlarge Ely each year. Enlarge it.', 'They Enlarge Ely each year. Enlarge it.'),
+        ('We met on Zoom on Monday.', 'We met on Zoom on Monday.'),
     ],
 )  # fmt: skip
 def test_a_caption_on_both_sides_of_a_button_stands_once_on_a_line_of_its_own(text, expected):

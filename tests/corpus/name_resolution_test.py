@@ -49,6 +49,12 @@ NAMES = {
     'who has one more first name before the whole name is not': (
         [('Luis Roche', 'A portrait. [Juan Luis Roche|person] met [Ida Luis|person].')],
         ['Luis Roche', 'Ida Luis']),
+    'who share a last name with a particle are two': (
+        [('Van Gogh', '[Vincent van Gogh|person] wrote to [Theo van Gogh|person].')],
+        ['Vincent van Gogh', 'Theo van Gogh']),
+    'a film named after two persons is one': (
+        [('A', '[Bonnie|person] met [Clyde|person]. [Bonnie and Clyde|work] was shown.')],
+        ['Bonnie', 'Clyde', 'Bonnie and Clyde']),
     'things whose names differ by a word are two': (
         [('Asian Games', '[Asian Para Games] were held.')], ['Asian Para Games']),
     'in a text about one of a family the last name alone is that one': (

@@ -51,6 +51,10 @@ RULED = [
     (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
     (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
         ['Hotel Miramar', 'Interstate 5', 'Bay']),
+    (recognition.trim, '[The Who|organisation] left [adidas|organisation] on 3 [km²|organisation]',
+        ['Who', 'adidas']),
+    (recognition.bordered, '[Mission – Fallout|work] and [Ada – Later|person]',
+        ['Mission – Fallout', 'Ada', 'Later']),
     # A value is without its modifier, and a range is two.
     (recognition.values,
         'it took [about 300|quantity] days, [between 12 and 15|quantity], [up to 1,000|quantity]',

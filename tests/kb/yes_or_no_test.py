@@ -87,6 +87,11 @@ def said(question, sentences, title=''):
         Did [Ada] lead the survey? | [Ada] and [Abel] led the survey. | None
         Did [Ada] lead the survey? | The father of [Ada] led the survey. | None
         Did [Ada] lead the survey? | [Ada]'s father led the survey. | None
+        Did [Ada] lead the survey? | Neither [Abel] nor [Ada] led the survey. | None
+        Did [Ada] lead the survey? | No friend of young [Ada] led the survey. | None
+        Did [Ada] lead the survey? | The son of [Abel] and [Ada] led the survey. | None
+        Did [Ada] lead the survey? | In the novel, [Ada] led the survey. | None
+        Did [Ada] lead the survey? | In 1911, [Ada] led the survey. | yes
         Did [Ada] lead the survey? | It is not true that [Ada] led the survey. | None
         Did [Ada] lead the survey? | It is a legend that [Ada] led the survey. | None
         Did [Ada] lead the survey? | [Ada] did not lead the survey until May. | None

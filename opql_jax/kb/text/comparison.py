@@ -46,8 +46,8 @@ _RIVAL = 0.5
 _OF_ANOTHER, _FAR = 0.3, 0.6
 # Factor if the sentence has none of the words of a fact that the question wants confirmed.
 _OTHER_WORDS = 0.5
-# Nouns of places that may be as large as a country.
-_ANY_PLACE = ('place', 'birthplace')
+# Nouns of places that may have the name of a country.
+_ANY_PLACE = ('place', 'birthplace', 'island', 'state')
 # Paths to an answer, of which the best is taken.
 _PATHS = 3
 # What stands before the words that belong to a noun.

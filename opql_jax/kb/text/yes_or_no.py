@@ -43,8 +43,10 @@ _BREAKS = re.compile(
 )
 _PRONOUN = re.compile(r'\b(?:he|she)\b', re.IGNORECASE)
 _NOT = re.compile(r"not|never|\w+n['’]t", re.IGNORECASE)
-# What stands before a name that is no subject, and words that leave a sentence open.
-_OBJECT = re.compile(r'of|by|with|from|to|for|than|in|on|at|like|about|against', re.IGNORECASE)
+# What may stand before the subject: 'the widow of Ada' and 'neither Abe nor Ada' are others, and
+# what is said 'in the novel' is not so.
+_BEFORE_SUBJECT = re.compile(r'(?:(?:In|On|By|During|Since)(?: [A-Z]\w+| \d{1,4})+(?: ,)?)?')
+# Words that leave a sentence open.
 _OPEN = re.compile(
     r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|allegedly|reportedly|supposed\w*'
     r'|falsely|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+|thought|deni\w+|deny|doubt\w*|until'
@@ -140,7 +142,7 @@ def _says(
     for at, token in enumerate(tokens):
         if _NOT.fullmatch(token):  # 'It is not so that Ada led the survey'
             return None
-        if token == asked.subject and not (at and _OBJECT.fullmatch(tokens[at - 1])):
+        if token == asked.subject and _BEFORE_SUBJECT.fullmatch(' '.join(tokens[:at])):
             if said := _follows(asked, tokens[at + 1 :]):
                 return said
     return None
