@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from opql_jax.core.terminal import hanging, one_line
+from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
@@ -31,8 +32,9 @@ def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
         others = [one for one in means if not _is_variant(known, vocab.names[one])]
         if others and ' ' not in fold(name):
             # Of a short name the text may not say whom it means; that a document is about does.
-            about = store.prepared.passages['title_entity'].unique().to_pylist()
-            if {entity for named in linker.link(name) for entity in named.entities} & {*about}:
+            may_mean = [entity for named in linker.link(name) for entity in named.entities]
+            about = tables.numbers(store.prepared.passages['title_entity'])
+            if np.isin(may_mean, about).any():
                 others = [one for one in others if fold(vocab.names[one]) != fold(known)]
         if others:
             listed = candidates(store, others[:_LISTED], '[{}]'.format)

@@ -29,6 +29,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.reading import ReadingInput, reading_input
 from opql_jax.models import released
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.losses import MASKED
 
 START, END, UNANSWERED, YES, NO, SUPPORTS = range(6)
 VERDICTS = slice(UNANSWERED, SUPPORTS)
@@ -37,8 +38,6 @@ VERDICTS = slice(UNANSWERED, SUPPORTS)
 LENGTHS, _ROWS = (128, 256, 448), 4
 # Tokens of an answer, and answers of a question that are looked at.
 LONGEST, _SPANS = 24, 20
-# Added to the logits of what cannot be an answer.
-MASKED_LOGIT = -1e9
 
 
 class Span(NamedTuple):
@@ -66,7 +65,7 @@ class ReadLogits(NamedTuple):
     An answer and the verdicts exclude each other: one softmax over both gives the probabilities.
     """
 
-    spans: Any  # [n, L, L], of answers by first and last token; MASKED_LOGIT where none can be
+    spans: Any  # [n, L, L], of answers by first and last token; MASKED where none can be
     verdicts: Any  # [n, 3]: unanswered, yes, no
     supports: Any  # [n, L], whether the passage after a [SEP] helps
 
@@ -99,7 +98,7 @@ def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) ->
         & (outside[:, :, None] == outside[:, None, :])
     )
     return ReadLogits(
-        jnp.where(possible, spans, MASKED_LOGIT), columns[:, 0, VERDICTS], columns[:, :, SUPPORTS]
+        jnp.where(possible, spans, MASKED), columns[:, 0, VERDICTS], columns[:, :, SUPPORTS]
     )
 
 
@@ -179,7 +178,7 @@ def _load(folder: str) -> Reader:
 
 def _reading(read: ReadingInput, logits: ReadLogits) -> Reading:
     """What the logits of one input say: [L, L], [3] and [L]."""
-    first, last = np.nonzero(logits.spans > MASKED_LOGIT / 2)
+    first, last = np.nonzero(logits.spans > MASKED / 2)
     shares = _softmax(np.concatenate([logits.verdicts, logits.spans[first, last]]))
     best = np.argsort(-shares[3:], kind='stable')[:_SPANS]
     spans = [

@@ -8,7 +8,7 @@ trained at all.
 import functools
 from typing import Any
 
-from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, stage, train
+from opql_jax.recipes.recipe import Options, Output, Recipe, Step, prepare, release, stage, train
 
 # Sentences with labels, under the folder of the data sets, and all corpora with the documents of
 # slot filling.
@@ -45,17 +45,15 @@ def labels(options: Options) -> dict[str, object]:
     }
 
 
-def release(model: str, output: str, options: Options) -> Step:
+def release_encoder(model: str, output: str, options: Options) -> Step:
     """The folder of the encoder of a model."""
-    bindings = {'KB': Output(), 'MODEL': model, 'OUTPUT': Output(output), 'CARD': CARD}
-    bindings['TYPED_DOCUMENTS'] = options.file('redocred/documents.json')
-    return Step(output, 'release', ('gin/runs/release.gin',), bindings, output)
+    return release(model, output, CARD, TYPED_DOCUMENTS=options.file('redocred/documents.json'))
 
 
 def released(options: Options) -> list[Step]:
     """All labels, and no score: no relation is new to it."""
     trained = train('relations', STAGES['labels'], options, **labels(options))
-    return [text(options), trained, release('relations', 'encoder', options)]
+    return [text(options), trained, release_encoder('relations', 'encoder', options)]
 
 
 def few_shots(options: Options, row: str, data: str, model: str | Output, **bindings) -> Step:
@@ -74,7 +72,7 @@ def held_out(options: Options, row: str) -> list[Step]:
     return [
         text(options),
         train(model, STAGES[row], options, **bindings),
-        release(model, encoder, options),
+        release_encoder(model, encoder, options),
         few_shots(options, row, 'wiki64', Output(encoder), **scored),
     ]
 

@@ -29,13 +29,13 @@ from opql_jax.models import released
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
 from opql_jax.recipes.recipe import (
-    KB,
     Function,
     Options,
     Output,
     Recipe,
     Step,
     prepare,
+    release,
     stage,
     train,
 )
@@ -334,13 +334,6 @@ def steps(options: Options) -> list[Step | Function]:
     }
     text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
     films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
-    release = lambda model, output: Step(
-        output,
-        'release',
-        ('gin/runs/release.gin',),
-        {**KB, 'MODEL': model, 'OUTPUT': Output(output), 'CARD': CARD},
-        output,
-    )
     both = {'before': Output('release-5'), 'after': Output('release-6'), 'output': Output('reader')}
     return [
         write('first', first_examples, **first),
@@ -355,8 +348,8 @@ def steps(options: Options) -> list[Step | Function]:
         write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
-        release('reader-5', 'release-5'),
-        release('reader-6', 'release-6'),
+        release('reader-5', 'release-5', CARD),
+        release('reader-6', 'release-6', CARD),
         Function('reader', mean_weights, both, 'reader'),
     ]
 

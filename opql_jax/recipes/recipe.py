@@ -250,6 +250,12 @@ def build_memory(
     return Step(name, 'build_memory', (gin,), own | bindings, name)
 
 
+def release(model: str, output: str, card: str, **bindings) -> Step:
+    """The released folder `output` of a model, with its card."""
+    own = {**KB, 'MODEL': model, 'OUTPUT': Output(output), 'CARD': card}
+    return Step(output, 'release', ('gin/runs/release.gin',), own | bindings, output)
+
+
 def evaluate(
     name: str,
     model: str,

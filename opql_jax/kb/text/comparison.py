@@ -165,7 +165,7 @@ def answer(
 
 
 def decide(comparison: Comparison, answer: Answerer) -> Verdict:
-    """What a comparison comes to, which is as sure as the least sure of the values it rests on.
+    """What a comparison comes to, which is no surer than any of the values it rests on.
 
     Args:
         comparison: see `parse`.

@@ -139,13 +139,10 @@ def _says(
             pieces += [text[place:first], mark]
             place = last
     tokens = _TOKEN.findall(ASIDE.sub(' ', ''.join([*pieces, text[place:]])))
-    for at, token in enumerate(tokens):
-        if _NOT.fullmatch(token):  # 'It is not so that Ada led the survey'
-            return None
-        if token == asked.subject and _BEFORE_SUBJECT.fullmatch(' '.join(tokens[:at])):
-            if said := _follows(asked, tokens[at + 1 :]):
-                return said
-    return None
+    at = tokens.index(asked.subject) if asked.subject in tokens else len(tokens)
+    if not _BEFORE_SUBJECT.fullmatch(' '.join(tokens[:at])):
+        return None
+    return _follows(asked, tokens[at + 1 :])
 
 
 def _mentions(

@@ -18,8 +18,8 @@ from opql_jax.data.sources.reading import (
     ReadingSettings,
     ReadingSource,
 )
-from opql_jax.models.losses import best_is
-from opql_jax.models.reader import MASKED_LOGIT, read_logits
+from opql_jax.models.losses import MASKED, best_is
+from opql_jax.models.reader import read_logits
 from opql_jax.models.released import READER_HEAD
 from opql_jax.training.objectives.base import Objective, Task, dropout
 
@@ -80,7 +80,7 @@ class Reading(ReadingSettings, Objective):
 
     def _bucket_sums(self, encoder, params, bucket: ReadingBucket, rng, number: int) -> dict:
         logits = read_logits(encoder, params, bucket.tokens, bucket.is_text, **dropout(rng, number))
-        spans = _answers(bucket.start, bucket.end) & (logits.spans > MASKED_LOGIT)
+        spans = _answers(bucket.start, bucket.end) & (logits.spans > MASKED)
         spans &= (bucket.verdict == BY_SPANS)[:, None, None]
         verdicts = jnp.arange(3) == bucket.verdict[:, None]
         flat = lambda of_spans: of_spans.reshape(len(bucket.tokens), -1)
@@ -89,7 +89,7 @@ class Reading(ReadingSettings, Objective):
         log_probs = jax.nn.log_softmax(all_logits)
         # Rows that are not filled have no target, nor do those whose answer is too long.
         used = target.any(axis=1)
-        lost = -jax.nn.logsumexp(jnp.where(target, log_probs, MASKED_LOGIT), axis=1)
+        lost = -jax.nn.logsumexp(jnp.where(target, log_probs, MASKED), axis=1)
         helps = jnp.take_along_axis(logits.supports, bucket.first, axis=1)
         known = bucket.supports >= 0
         supports = optax.sigmoid_binary_cross_entropy(helps, bucket.supports)
