@@ -15,6 +15,7 @@ from opql_jax.kb.paths import words_between
 from opql_jax.kb.sets.query import quoted
 from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 from opql_jax.kb.text import question_plans
+from opql_jax.kb.text.wanted import wanted_by
 
 pytest.importorskip('lark')
 
@@ -47,7 +48,7 @@ READERS = {
     'near names': (lambda text: near_spellings(text, VOCAB), LONGEST),
     'linked names': (LINKER.link, LONGEST),
     'plans': (plans, LONGEST),
-    'what is asked for': (question_plans.wanted, LONGEST),
+    'what is asked for': (wanted_by, LONGEST),
     'what is out of reach': (question_plans.out_of_reach, LONGEST),
     'whether it asks': (question_plans.is_question, LONGEST),
     'wording': (words_between, LONGEST),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opql_jax.kb.text.question_plans import out_of_reach, plans, wanted
+from opql_jax.kb.text.question_plans import out_of_reach, plans
 
 from examples import examples, lines
 
@@ -85,46 +85,6 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         assert first.text[slice(*first.topic)] == topic and first.text in text
         assert all(step.text[slice(*step.topic)] == 'it' for step in rest)
         assert len(rest) < 4
-
-
-@pytest.mark.parametrize(
-    'question, kinds',
-    examples("""
-        when was it built | date
-        in which year did it open | date
-        the father of it | person
-        how many people live there | quantity
-        where did she die | place
-        what language do they speak | language
-        Who wrote it | person
-        Who paid for it when it began | person
-        which actor stars in it | person
-        what company made it | organisation
-        the novels written by it | work
-        what nationality is she | group
-        what genre is it | concept
-        what type of film is it | concept
-        how heavy was it | quantity
-        how long did it last | quantity
-    """),
-)
-def test_question_words_say_which_kind_is_asked_for(question, kinds):
-    assert wanted(question).kinds[0] == kinds
-
-
-def test_other_questions_ask_for_any_kind():
-    asked = 'what did it cause/which area was he born in/name its founder/which of them'
-    for question in [*asked.split('/'), 'somewhere whenever']:
-        assert wanted(question).kinds == (), question
-
-
-def test_the_noun_that_is_asked_for_is_read():
-    for question, noun in examples("""
-        which bridge did it build | bridg
-        what is the river it joins | riv
-        the bridges designed by it | bridg
-    """):
-        assert noun in wanted(question).nouns, question
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from opql_jax.kb.ambiguous_names import candidates
 from opql_jax.kb.fact_store import Closeable, FactStore
 from opql_jax.kb.paths import Path, facts
 from opql_jax.kb.sets import query as tree
-from opql_jax.kb.text.question_plans import Step, wanted
+from opql_jax.kb.text.question_plans import Step
 from opql_jax.kb.text.text_answerer import Entries, TextAnswerer
+from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.mention_kinds import THING
 
@@ -142,7 +143,9 @@ class SetEvaluator(Closeable):
             start.entities[:TOPICS],
             log_weights(alpha),
             # Else each film would lead to 'film', by most relations.
-            lambda ends: self._is_named[ends] | (CONCEPT in wanted(f'what {query.relation}').kinds),
+            lambda ends: (
+                self._is_named[ends] | (CONCEPT in wanted_by(f'what {query.relation}').kinds)
+            ),
             inverse=query.inverse,
             kept=KEPT,
         )

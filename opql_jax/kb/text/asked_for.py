@@ -11,7 +11,8 @@ from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.text.question_plans import Wanted
+from opql_jax.kb.text import values
+from opql_jax.kb.text.wanted import Wanted
 from opql_jax.models.mention_kinds import THING
 from opql_jax.retrieval.words import words_of
 
@@ -20,11 +21,27 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
+# What is in words that tell a time.
+_TIME = re.compile(
+    r'\d|century|decade|year|month|week|day|morning|night|spring|summer|autumn|winter|early|late'
+    r'|war|age|era|reign|before|after|during',
+    re.IGNORECASE,
+)
 
 
 def is_year(name: str) -> bool:
     """Whether a name is a year, without day or month."""
     return bool(_YEAR.fullmatch(name))
+
+
+def _of_measure(wanted: Wanted, text: str) -> float:
+    """Whether a number is of the measure that is asked for, as in `AskedFor.fits`."""
+    found = values.number(text)
+    if not wanted.measures:
+        return 1.0
+    if found is None or not found[1]:
+        return 0.0
+    return 1.0 if found[1] in wanted.measures else -1.0
 
 
 class AskedFor:
@@ -51,10 +68,27 @@ class AskedFor:
                 fits[kinds == THING] = 0
         if wanted.is_year:
             years = [is_year(self._names[target]) for target in targets.tolist()]
-            fits = np.where((kinds == 'date') & years, 1, np.minimum(fits, 0))
+            fits = np.where(years, 1, np.minimum(fits, 0))
         elif wanted.nouns:
             fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
+        if wanted.measures:
+            for place in np.flatnonzero(kinds == 'quantity').tolist():
+                fits[place] = _of_measure(wanted, self._names[targets[place]])
+        if wanted.is_country is not None:
+            for place in np.flatnonzero(fits > 0).tolist():
+                if (values.country(self._names[targets[place]]) is None) == wanted.is_country:
+                    fits[place] = 0 if wanted.is_country else -1
         return fits.astype(np.float32)
+
+    def text_fits(self, wanted: Wanted, text: str) -> float:
+        """Whether words that name no entity are what is asked for, as in `fits`."""
+        if wanted.is_year and is_year(text):
+            return 1.0
+        if wanted.kinds == ('date',):
+            return 1.0 if values.date(text) else 0.0 if _TIME.search(text) else -1.0
+        if wanted.kinds[:1] == ('quantity',):
+            return _of_measure(wanted, text) if values.number(text) else -1.0
+        return 0.0
 
     def may_be(self, wanted: Wanted, targets) -> np.ndarray:
         """Whether entities may be what is asked for, as far as their kinds tell: [n] bool."""

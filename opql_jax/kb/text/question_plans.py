@@ -9,11 +9,6 @@ import itertools
 import re
 from typing import NamedTuple
 
-from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
-from opql_jax.corpus.entities import TITLE_KIND
-from opql_jax.retrieval.words import words_of
-
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
@@ -146,95 +141,6 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
         for stop in ends if re.search(_RELATIVE, inside) else ends[:1]:
             found.append((begin, stop))
     return list(dict.fromkeys(found))
-
-
-class Wanted(NamedTuple):
-    """What a question asks for.
-
-    Attributes:
-        kinds: the kinds of entity that its question word asks for; none if it does not say.
-        nouns: the words that may be the noun that it asks for, as `words.words_of` gives them.
-        is_year: whether it asks for a year by that word.
-    """
-
-    kinds: tuple[str, ...]
-    nouns: frozenset[str]
-    is_year: bool
-
-
-def wanted(text: str) -> Wanted:
-    """What a question asks for, by its question word and the noun after it."""
-    if phrase := _HEAD.match(text):  # "the father of it" rather than a question
-        text = f'which {phrase.group(1)}'
-    # The first question word asks: "Who paid for it when it began?"
-    found = [
-        (match.start(), number)
-        for number, (pattern, _) in enumerate(_WANTED)
-        if (match := pattern.search(text))
-    ]
-    kinds = _WANTED[min(found)[1]][1] if found else ()
-    asked = _ASKED.search(text)
-    nouns = (
-        frozenset(_SYNONYMS.get(word, word) for word in words_of(asked[1]))
-        if asked
-        else frozenset()
-    )
-    return Wanted(kinds, nouns, bool(_YEAR.search(text)))
-
-
-_HEAD = re.compile(
-    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)(?:\s+\w+e[dn])?\s+(?:of|in|from|by|who'
-    r'|whom|that|which|whose|where|with)\b',
-    re.IGNORECASE,
-)
-
-
-# "which city", "what was the largest city"
-_ASKED = re.compile(
-    r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?((?:(?!(?:did|do|does|is|are|was'
-    r'|were|has|have|had|of|in|by)\b)[\w-]+\s*){1,3})',
-    re.IGNORECASE,
-)
-# Stemmed nouns for the same kinds.
-_SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
-# "Whose office" asks for a person.
-_NOUN = r'\b(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(?:[\w-]+\s+){0,2}?(?:%s)\b'
-_YEAR = re.compile(_NOUN % 'years?', re.IGNORECASE)
-_WANTED = tuple(
-    (re.compile(pattern, re.IGNORECASE), kinds)
-    for pattern, kinds in (
-        (r'\bwhen\b|' + _NOUN % 'years?|dates?|day|month|decade|century', ('date',)),
-        (
-            (
-                r'\bhow (?:long|far|tall|high|large|big|deep|old|heavy|wide|fast|often|thick|hot'
-                r'|cold)\b|'
-            )
-            + _NOUN % 'percentage|height|length|width|depth'
-            + (
-                r'|\b(?:what|which) (?:(?:is|are|was|were) the )?(?:age|price|weight'
-                r'|distance)\b(?! \w+ (?:is|was|are|were)\b)'
-            ),
-            ('quantity',),
-        ),
-        # spaCy takes most bare numbers of four digits for years.
-        (r'\bhow (?:many|much)\b|' + _NOUN % 'number|population', ('quantity', 'date')),
-        (
-            _NOUN
-            % (
-                'genres?|types?|kinds?|sorts?|styles?|categor(?:y|ies)'
-                '|professions?|occupations?|jobs?'
-            ),
-            (CONCEPT,),
-        ),
-        (_NOUN % 'languages?', ('language', 'group')),
-        (_NOUN % 'nationality|nationalities|ethnicity|religion', ('group',)),
-        (_NOUN % WORK, ('work', TITLE_KIND)),
-        (_NOUN % GROUP, ('organisation', 'group', 'person')),
-        (_NOUN % PLACE, ('place',)),
-        (r'\bwhere\b', ('place', 'organisation')),
-        (r'\bwho(?:m|se)?\b|' + _NOUN % PERSON, ('person', 'organisation', 'group')),
-    )
-)
 
 
 YES_OR_NO = re.compile(

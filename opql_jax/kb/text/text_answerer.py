@@ -28,8 +28,8 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer, Hop
-from opql_jax.kb.text import choices, question_plans, values
-from opql_jax.kb.text.asked_for import AskedFor, is_year
+from opql_jax.kb.text import choices, question_plans
+from opql_jax.kb.text.asked_for import AskedFor
 from opql_jax.kb.text.candidates import (
     Candidate,
     Evidence,
@@ -46,6 +46,7 @@ from opql_jax.kb.text.closest_sentences import SENTENCES, ClosestSentences
 from opql_jax.kb.text.comparison import linked_names
 from opql_jax.kb.text.marked_questions import Side
 from opql_jax.kb.text.sentence_words import SentenceWords
+from opql_jax.kb.text.wanted import Wanted, wanted_by
 from opql_jax.memory.format import Memory
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.question_map import COMMIT, LONGER, SCALE, TOPICS, QuestionMap
@@ -232,14 +233,14 @@ class TextAnswerer:
 
     def followed_features(self, question: Question, followed: Followed) -> np.ndarray:
         """The features of what following found, see `candidates.followed_features`."""
-        fits = self._asked_for.fits(question_plans.wanted(question.text), followed.answer.entities)
+        fits = self._asked_for.fits(wanted_by(question.text), followed.answer.entities)
         return followed_features(followed.answer.weights, fits, followed.path)
 
     def follow(self, questions: Sequence[Question]) -> list[Followed]:
         """What following relations finds for each question."""
         answers = []
         for question, found in zip(questions, self.paths(questions)):
-            answer, wanted = self.combine(question, found), question_plans.wanted(question.text)
+            answer, wanted = self.combine(question, found), wanted_by(question.text)
             if not self._asked_for.may_be(wanted, answer.entities[:1]).any():
                 path = None if time_limit.passed() else self._search(question, wanted)
                 found = [*found, [path]] if path else found
@@ -276,7 +277,7 @@ class TextAnswerer:
         self, question: Question, followed: Followed, evidence: Evidence
     ) -> list[Candidate]:
         """What following found and what was read: the best of both."""
-        wanted, answer = question_plans.wanted(question.text), followed.answer
+        wanted, answer = wanted_by(question.text), followed.answer
         described = self._described(followed.last)
         found = [one for one in read_candidates(evidence) if one.entity not in described]
         is_number = wanted.kinds[:1] == ('quantity',)
@@ -300,10 +301,8 @@ class TextAnswerer:
         for one, value in zip(named, fits.tolist()):
             one.fits = value
         for one in found:
-            if wanted.is_year and is_year(one.text):
-                one.fits = 1.0
-            elif one.entity < 0 and is_number and not values.number(one.text):
-                one.fits = -1.0
+            if one.entity < 0:
+                one.fits = self._asked_for.text_fits(wanted, one.text)
         return found
 
     def _described(self, last: LastStep | None) -> frozenset[int]:
@@ -383,7 +382,7 @@ class TextAnswerer:
         keep: Callable[[np.ndarray], np.ndarray],
         *,
         inverse: bool = False,
-        wanted: question_plans.Wanted | None = None,
+        wanted: Wanted | None = None,
         names: Sequence[frozenset[str]] = (),
         kept: int = KEPT,
     ) -> Entries | None:
@@ -509,7 +508,7 @@ class TextAnswerer:
                     ~np.isin(ends, exclude)
                     & ((step is plan[-1]) | (self._kinds[ends] != 'quantity'))
                 ),
-                wanted=question_plans.wanted(step.text),
+                wanted=wanted_by(step.text),
                 names=names,
             )
             if chosen_from is None:
@@ -522,7 +521,7 @@ class TextAnswerer:
         worth = self.map.worth(sum(worths), len(plan))
         return Path(plan, tuple(entries), tuple(hops), float(worth))
 
-    def _search(self, question: Question, wanted: question_plans.Wanted) -> Path | None:
+    def _search(self, question: Question, wanted: Wanted) -> Path | None:
         """What the sentences most like a question say."""
         step = question_plans.Step(question.text, (0, 0))
         rows, cosines = self._closest.entries(question.text)

@@ -1,0 +1,299 @@
+"""What a question asks for, by its question word and the noun that stands with it.
+
+'Who built it' asks for a person, 'the ship sailed to which port' for a port, and 'what was the name
+of the inn' for an inn.
+"""
+
+import re
+from typing import NamedTuple
+
+from opql_jax.corpus.concepts import CONCEPT
+from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
+from opql_jax.corpus.entities import TITLE_KIND
+from opql_jax.models.mention_kinds import THING
+from opql_jax.retrieval.words import words_of
+
+
+class Wanted(NamedTuple):
+    """What a question asks for.
+
+    Attributes:
+        kinds: the kinds of entity that it asks for; none if it does not say.
+        nouns: the words that may be the noun that it asks for, as `words.words_of` gives them.
+        is_year: whether it asks for a year by that word.
+        measures: of which a quantity may be, see `values.number`; none if it does not say.
+        is_country: whether a place is a country; None if it does not say.
+    """
+
+    kinds: tuple[str, ...]
+    nouns: frozenset[str] = frozenset()
+    is_year: bool = False
+    measures: tuple[str, ...] = ()
+    is_country: bool | None = None
+
+
+# Characters of a question that are looked at.
+_LONGEST = 2_000
+_PREPOSITIONS = (
+    'in|on|at|to|for|from|of|by|with|under|during|after|before|about|into|through|against|between'
+    '|near|upon|within|since|until|as|besides|based on|according to'
+)
+_AUXILIARIES = (
+    'is|are|was|were|be|been|did|do|does|has|have|had|can|could|will|would|may|might|must|should'
+)
+_QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
+# Amid a question only in small letters: no 'Doctor Who'.
+_WORD = re.compile(
+    r'\b(?:who|whom|whose|what|which|where|when|how)\b'
+    r'|(?<![^.!?:;\n] )\b(?i:who|whom|whose|what|which|where|when|how)\b'
+)
+_CENTURY = re.compile(r'\b\d+(?:st|nd|rd|th)[ -]century\b', re.IGNORECASE)
+# What may stand before the word that asks, back to the beginning of the question or a clause: "On
+# what", "In the US, who", "Ann wrote it, but who".
+_LEAD = re.compile(
+    r'(?:^|[.!?:;\n]\s+|\bbut\s+|,\s+(?:and|so)\s+)(?:(?:and|but|so|then|also|please|tell me)\s+)?'
+    rf'(?:(?:{_PREPOSITIONS})\s+(?:[^.!?]*,\s+(?:(?:{_PREPOSITIONS})\s+)?)?)?$',
+    re.IGNORECASE,
+)
+_ENDS = re.compile(r'\W*$')
+# "the father of it" rather than a question.
+_HEAD = re.compile(
+    r'(?:the|a|an|those|all)\s+(?:[\w-]+\s+){0,2}?([\w-]+)(?:\s+\w+e[dn])?\s+(?:of|in|from|by|who'
+    r'|whom|that|which|whose|where|with)\b',
+    re.IGNORECASE,
+)
+_THIS = re.compile(r'\bthis\b', re.IGNORECASE)
+# "what was", and what the noun then begins with: "the", or a name as in "Ada's".
+_IS = re.compile(
+    r"(?:['’]s|\s+(?:is|are|was|were|became|(?:has|have|had|will|would) (?:been|be)))\s+",
+    re.IGNORECASE,
+)
+# "which of the ships".
+_OF_THESE = re.compile(r'\s+of\s+(?:the|these|those|his|her|its|their)\s+', re.IGNORECASE)
+_OF_ONE = re.compile(
+    r'(?:the|a|an|his|her|its|their|our|my|your)\s+'
+    rf"|(?=(?:(?!(?:{_PREPOSITIONS})\b)[\w.&-]+\s+){{0,5}}?[\w.&-]+?(?:['’]s|(?<=s)['’])\s)",
+    re.IGNORECASE,
+)
+_ENDS_NOUN = re.compile(
+    rf'(?:{_AUXILIARIES}|{_PREPOSITIONS}|and|or|than|like|the|an?|that|this|these|those|who|whom'
+    r'|whose|which|where|when|what|he|she|it|they|we|you|I)\Z',
+)
+_NOUN_WORD = re.compile(r"\s*([\w-]+)(['’]s\b|['’](?!\w))?")
+_MOST_WORDS = 6
+# 'the name of the' stands before the noun.
+_NAME_OF = re.compile(
+    r'\s*(?:given to|of|for)\s+(?:(?:the|an?|this|his|her|its|their)\s+)?', re.IGNORECASE
+)
+_NAMES = frozenset('name names title titles'.split())
+# Stemmed nouns for the same kinds.
+_SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
+_YEAR = re.compile('years?')
+_DATES = re.compile(
+    'years?|dates?|day|days|months?|decades?|century|centuries|birthday|birthdate|season'
+)
+# spaCy takes most bare numbers of four digits for years.
+_NUMBER = ('quantity', 'date')
+_PERSONS = ('person', 'organisation', 'group')
+_NOUNS = tuple(
+    (re.compile(pattern, re.IGNORECASE), kinds)
+    for pattern, kinds in (
+        (_DATES.pattern, ('date',)),
+        (
+            'percentages?|percent|heights?|lengths?|widths?|depths?|ages?|prices?|costs?|weights?'
+            '|distances?|speeds?|temperatures?|capacity|attendance|enrol?ment|rainfall|snowfall|diameter|altitude|elevation|salary|fee'
+            '|budget',
+            ('quantity',),
+        ),
+        ('numbers?|populations?|amounts?', _NUMBER),
+        (
+            'genres?|types?|kinds?|sorts?|styles?|category|categories|professions?|occupations?'
+            '|jobs?',
+            (CONCEPT,),
+        ),
+        ('languages?', ('language', 'group')),
+        ('nationality|nationalities|ethnicity|religions?|tribes?', ('group',)),
+        (
+            f'{WORK}|films?|documentary|documentaries|musicals?|ballet|symphony|games?|comics?'
+            '|magazines?|newspapers?|journals?|story|stories|tracks?|soundtracks?|sitcoms?|singles?'
+            '|episodes?|serials?|programmes?|fanzines?|sculptures?|essays?',
+            ('work', TITLE_KIND),
+        ),
+        (
+            f'{GROUP}|firms?|companies|teams?|bands?|clubs?|universities|colleges?|schools?'
+            '|agency|agencies|groups?|chains?|orchestras?|choirs?|banks?|brands?|manufacturers?|retailers?|airlines?'
+            '|leagues?|unions?|associations?|committees?|councils?|ministry|regiments?|army|navy'
+            '|publishers?|charity|institutions?|institutes?|academy|parties|labels?|networks?'
+            '|channels?|franchise',
+            ('organisation', 'group', 'person'),
+        ),
+        (
+            f'{PLACE}|towns?|states?|rivers?|mountains?|lakes?|seas?|oceans?|valleys?|bays?'
+            '|harbou?rs?|ports?|streets?|roads?|avenues?|parks?|stadiums?|arenas?|castles?|palaces?'
+            '|venues?|cemetery|planets?|deserts?|peninsulas?|canals?|bridges?|towers?|suburbs?'
+            '|boroughs?|neighbou?rhoods?|municipality|parish|hamlets?|territory|colony|nations?'
+            '|hometown|locations?|islands?|provinces?|districts?|forests?|hills?|counties|villages?'
+            '|community|buildings?|forts?|waterfalls?|address',
+            ('place',),
+        ),
+        (
+            'museums?|hospitals?|church|churches|stations?|airports?|theat(?:re|er)s?|prison'
+            '|abbey|monastery|factory|library|hotels?|shops?|malls?|foundry',
+            ('place', 'organisation'),
+        ),
+        (
+            'events?|battles?|wars?|festivals?|tournaments?|competitions?|expeditions?|prizes?'
+            '|awards?|medals?|treaty|treaties|operations?',
+            (THING, 'event', 'work', 'organisation'),
+        ),
+        (
+            f'{PERSON}|wom[ae]n|men|boys?|girls?|actresses|uncles?|aunts?|cousins?|grand\\w+'
+            '|nephews?|nieces?|twins?|heirs?|successors?|predecessors?|rivals?|colleagues?|friends?'
+            '|partners?|boyfriends?|girlfriends?|teachers?|professors?|pupils?|students?|nurses?'
+            '|doctors?|surgeons?|judges?|lawyers?|generals?|admirals?|captains?|emperors?|popes?'
+            '|bishops?|saints?|princes?|princess|dukes?|explorers?|astronauts?|historians?|poets?'
+            '|painters?|musicians?|drummers?|guitarists?|pianists?|rappers?|comedians?|novelists?'
+            '|philosophers?|engineers?|filmmakers?|film-makers?|politicians?|footballers?|athletes?'
+            '|managers?|chairman|chair|commanders?|officers?|clergym[ae]n|priests?|hosts?'
+            '|presenters?|editors?|conductors?|dancers?|ministers?|chancellor|senators?|secretary'
+            '|ambassador|councillors?|researchers?|scientists?|chemists?|members?|\\w+(?:ologist'
+            '|icist|ician|grapher|wright|keeper|smith|woman|person)s?|characters?|celebrity|figure',
+            _PERSONS,
+        ),
+    )
+)
+# What adjectives and nouns measure.
+_MEASURES = {
+    word: tuple(measures.split())
+    for measures, words in {
+        'length': 'far tall high deep wide thick height length width depth distance diameter'
+        ' altitude elevation',
+        'length time': 'long',
+        'time': 'old age',
+        'mass': 'heavy weight',
+        'speed': 'fast speed',
+        '': 'large big often hot cold many much',
+    }.items()
+    for word in words.split()
+}
+_HOW = re.compile(rf'\s+({"|".join(_MEASURES)})\b', re.IGNORECASE)
+_TAKES_TIME = re.compile(r'\s+(?:did|does|do|has|have|had|ago|will|must|can)\b', re.IGNORECASE)
+# Places that countries are not; others may be.
+_WITHIN_COUNTRIES = re.compile(
+    'city|cities|towns?|villages?|count(?:y|ies)|rivers?|lakes?|mountains?|streets?|boroughs?'
+    '|suburbs?|districts?|parish|hamlets?|capital|hometown|birthplace|ports?|address'
+)
+
+
+def wanted_by(text: str) -> Wanted:
+    """What a question asks for; nothing if it does not say."""
+    text = text[:_LONGEST]
+    if text.isupper():
+        text = text.lower()
+    text = _CENTURY.sub('', _QUOTED.sub('_', text))
+    asks = list(_WORD.finditer(text))
+    start = next((word for word in asks if _LEAD.search(text[: word.start()])), None)
+    if start is None:
+        start = next((word for word in reversed(asks) if _asks_amid(text, word)), None)
+    if start is None and (head := _HEAD.match(text)):
+        return _of_noun([head[1]])
+    if start is None and not asks and (this := _THIS.search(text)):
+        return _of_noun(_noun(text, this.end()))
+    start = start or next(iter(asks), None)
+    return _of_word(text, start) if start else Wanted(())
+
+
+def _asks_amid(text: str, word: re.Match) -> bool:
+    """Whether a word amid a question asks: 'born in which year', 'hosted by whom'."""
+    if word[0] == 'what' or _ENDS.match(text, word.end()):
+        return True
+    if word[0] == 'which':  # else it begins a clause, as in 'which was built'
+        return bool(_of_noun(_noun(text, word.end())).kinds)
+    return word[0] == 'how' and bool(_HOW.match(text, word.end()))
+
+
+def _of_word(text: str, word: re.Match) -> Wanted:
+    """What a question word asks for, with the noun after it."""
+    said = word[0].lower()
+    if said in ('who', 'whom', 'whose'):
+        return Wanted(_PERSONS)
+    if said == 'where':
+        return Wanted(('place', 'organisation'))
+    if said == 'when':
+        return Wanted(('date',))
+    if said == 'how':
+        return _of_measure(text, word.end())
+    begin = word.end()
+    is_of_one = False
+    if of_these := _OF_THESE.match(text, begin):
+        begin = of_these.end()
+    elif is_ := _IS.match(text, begin):
+        of_one = _OF_ONE.match(text, is_.end())
+        if not of_one:  # "what was Ann"
+            return Wanted(())
+        begin, is_of_one = of_one.end(), True
+    found = _of_noun(_noun(text, begin), only_small=is_of_one)
+    # "What country is he from": a nationality says so, too.
+    if found.kinds == ('place',) and re.match(r'\s+country\b.*\bfrom\W*$', text[word.end() :]):
+        return found._replace(kinds=('place', 'group'))
+    return found
+
+
+def _of_measure(text: str, start: int) -> Wanted:
+    """What 'how' asks for, by the text after it."""
+    if not (measure := _HOW.match(text, start)):
+        return Wanted(())
+    word = measure[1].lower()
+    if word in ('many', 'much'):
+        return Wanted(_NUMBER)
+    is_time = word == 'long' and _TAKES_TIME.match(text, measure.end())
+    return Wanted(('quantity',), measures=('time',) if is_time else _MEASURES[word])
+
+
+def _noun(text: str, start: int) -> list[str]:
+    """The words of the noun that begins at a place of a text; of 'name of the inn' the inn's."""
+    words: list[str] = []
+    owner: list[str] = []
+    while len(words) < _MOST_WORDS and (word := _NOUN_WORD.match(text, start)):
+        if _ENDS_NOUN.match(word[1]):
+            break
+        start = word.end()
+        words = [*words, word[1]]
+        if word[2]:  # "Ada's father"
+            owner, words = words, []
+    if words and words[-1].lower() in _NAMES:
+        of = _NAME_OF.match(text, start)
+        return _noun(text, of.end()) if of else owner or words
+    return words
+
+
+def _of_noun(words: list[str], only_small: bool = False) -> Wanted:
+    """What is asked for by the words of a noun; `only_small`: names among them do not count."""
+    small = [word for word in words if not word[0].isupper()]
+    nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(' '.join(small[-3:])))
+    found = Wanted((), nouns)
+    for word in small if only_small or small else words:
+        kinds = next((kinds for pattern, kinds in _NOUNS if pattern.fullmatch(word)), None)
+        if kinds:  # of 'film studio' the last
+            found = _of_kinds(kinds, nouns, word.lower())
+        elif found.kinds:
+            break
+    return found
+
+
+def _of_kinds(kinds: tuple[str, ...], nouns: frozenset[str], word: str) -> Wanted:
+    """What a noun of some kinds asks for."""
+    return Wanted(
+        kinds,
+        nouns,
+        bool(_YEAR.fullmatch(word)),
+        _MEASURES.get(word, ()) if kinds == ('quantity',) else (),
+        _is_country(word),
+    )
+
+
+def _is_country(word: str) -> bool | None:
+    """Whether a noun means countries; None if some of what it means are."""
+    if word in ('country', 'countries'):
+        return True
+    return False if _WITHIN_COUNTRIES.fullmatch(word) else None

@@ -1,0 +1,151 @@
+"""What a question asks for, by its words, and which answers are that."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from opql_jax.kb.text.asked_for import AskedFor
+from opql_jax.kb.text.wanted import wanted_by
+
+from examples import examples
+
+
+@pytest.mark.parametrize(
+    'question, kind',
+    examples("""
+        when was it built | date
+        WHEN WAS IT BUILT | date
+        in which year did it open | date
+        the father of it | person
+        how many people live there | quantity
+        where did she die | place
+        what language do they speak | language
+        Who wrote it | person
+        Who paid for it when it began | person
+        which actor stars in it | person
+        what company made it | organisation
+        the novels written by it | work
+        what nationality is she | group
+        what genre is it | concept
+        what type of film is it | concept
+        how heavy was it | quantity
+        how long did it last | quantity
+        In the winter, who kept it | person
+        Ann built it, but who sold it | person
+        It was sold to a man who died in which year? | date
+        The mill stands on the bank of what river? | place
+        The show is hosted by whom? | person
+        the films directed by it were in which genres | concept
+        The actor who played it was born in which city? | place
+        What is the name of the father of it? | person
+        What is the name of the inn's owner? | person
+        What is the owner's name? | person
+        Which of these men was a smith? | person
+        What is the capacity of the hall that he built? | quantity
+        Which Nordic film studio made it? | organisation
+        What was the 19th century palace that burned down? | place
+        What was the last Doctor Who episode that he wrote? | work
+        What is the date of birth of the woman who sold it? | date
+        It is a ship named after this person | person
+        What prize did she win? | thing
+    """),
+)
+def test_a_question_says_which_kind_it_asks_for(question, kind):
+    assert wanted_by(question).kinds[0] == kind
+
+
+@pytest.mark.parametrize(
+    'question',
+    [
+        'what did it cause',
+        'which area was he born in',
+        'name its founder',
+        'which of them',
+        'somewhere whenever',
+        'What did Ada University win?',
+        'What must a teacher have?',
+        'A man who refused what?',
+        'What is "Where the City Ends" about?',
+    ],
+)
+def test_other_questions_ask_for_any_kind(question):
+    assert wanted_by(question).kinds == ()
+
+
+def test_the_noun_that_is_asked_for_is_read():
+    for question, noun in examples("""
+        which bridge did it build | bridg
+        what is the river it joins | riv
+        the bridges designed by it | bridg
+        It was built by which Danish engineer? | engin
+    """):
+        assert noun in wanted_by(question).nouns, question
+
+
+NAMES = {
+    'Ada Low': 'person',
+    'Denmark': 'place',
+    'Horsens': 'place',
+    '40 km/h': 'quantity',
+    '90 seconds': 'quantity',
+    '2.5 m': 'quantity',
+    '440': 'quantity',
+    '1901': 'date',
+    '9 May 1901': 'date',
+    'Danish': 'group',
+}
+
+
+@pytest.mark.parametrize(
+    'question, right, unknown',
+    [
+        ('In which town was she born?', 'Horsens', ''),
+        ('In which country was she born?', 'Denmark', 'Horsens'),
+        ('What country is she from?', 'Denmark|Danish', 'Horsens'),
+        ('Where was she born?', 'Denmark|Horsens', ''),
+        ('How fast can it run?', '40 km/h', '440'),
+        ('How long did it take?', '90 seconds', '440'),
+        ('How long is it?', '90 seconds|2.5 m', '440'),
+        ('How many are there?', '440|40 km/h|90 seconds|2.5 m|1901|9 May 1901', ''),
+        ('What year was it?', '1901', '9 May 1901'),
+        ('When was it?', '1901|9 May 1901', ''),
+        ('Who was it?', 'Ada Low|Danish', ''),
+    ],
+)
+def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unknown):
+    class Prepared:
+        class vocab:
+            names = list(NAMES)
+
+        passages = pa.table({'title_entity': pa.array([], pa.int32())})
+
+    of = AskedFor(Prepared, np.array(list(NAMES.values())), pa.array([], pa.string()))
+    fits = of.fits(wanted_by(question), np.arange(len(NAMES))).tolist()
+    found = {fit: [name for name, one in zip(NAMES, fits) if one == fit] for fit in (1, 0)}
+    assert sorted(found[1]) == sorted(right.split('|'))
+    assert found[0] == list(filter(None, unknown.split('|')))
+
+
+@pytest.mark.parametrize(
+    'question, text, fits',
+    examples("""
+        When did it open? | late 12th century | 1
+        When did it open? | during the reign of Ann | 0
+        When did it open? | eventually | -1
+        In what year did it open? | 1873 | 1
+        How many came? | over 300 people | 1
+        How many came? | many people | -1
+        How fast is it? | 40 km/h | 1
+        How fast is it? | 90 seconds | -1
+        Who came? | two smiths | 0
+    """),
+)
+def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
+    class Prepared:
+        class vocab:
+            names = []
+
+        passages = pa.table({'title_entity': pa.array([], pa.int32())})
+
+    of = AskedFor(Prepared, np.array([]), pa.array([], pa.string()))
+    assert of.text_fits(wanted_by(question), text) == float(fits)
