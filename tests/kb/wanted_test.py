@@ -31,6 +31,8 @@ from examples import examples
         how heavy was it | quantity
         how long did it last | quantity
         In the winter, who kept it | person
+        When he left, who kept it | person
+        Where's the mill that he kept when he left | place
         Ann built it, but who sold it | person
         It was sold to a man who died in which year? | date
         The mill stands on the bank of what river? | place

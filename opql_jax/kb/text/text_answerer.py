@@ -282,8 +282,8 @@ class TextAnswerer:
         found = [one for one in read_candidates(evidence) if one.entity not in described]
         is_number = wanted.kinds[:1] == ('quantity',)
         if not is_number and not _MAY_OFFER.search(question.text):
-            repeats = _repeats(question)
-            found = [one for one in found if not repeats(one.text)]
+            repeats = self._repeats(question)
+            found = [one for one in found if not repeats(one.text, self._kind_of(one, wanted))]
         found = found[:_CANDIDATES]
         followed_to = [
             (entity, self._names[entity], weight)
@@ -448,7 +448,7 @@ class TextAnswerer:
             passed |= {int(hop.entities[0]) for hop in best.hops[:-1]}
             traces.append(best.hops)
             plans.append(best.plan)
-        repeats = _repeats(question)
+        repeats = self._repeats(question)
         paths = [path for paths in found for path in paths]
         most = max((path.worth for path in paths), default=0.0)
         targets, masses = [], []
@@ -458,7 +458,7 @@ class TextAnswerer:
             masses += (share * path.hops[-1].weights).tolist()
         entities, weights = by_target(np.array(targets, np.int64), np.array(masses))
         left = [
-            entity not in passed and not repeats(self._names[entity])
+            entity not in passed and not repeats(self._names[entity], self._kinds[entity])
             for entity in entities.tolist()
         ]
         entities, weights = entities[left], weights[left]
@@ -545,6 +545,33 @@ class TextAnswerer:
         hop = Hop(*by_target(entries.ends, beta), ids, beta.astype(np.float32))
         return hop, float(self.map.score(entries.cosines, entries.added).max())
 
+    def _repeats(self, question: Question) -> Callable[[str, str], bool]:
+        """A test whether a name, of a kind, is in the question, so that this does not ask for it.
+
+        Of 'Tunnels & Trolls' not 'Tunnels and Trolls', and of 'Ada Low' neither 'Ada' nor 'Ada May
+        Low'. Else a part of a longer name may be another: Harriet Lincoln may live in Lincoln.
+        """
+        said = f' {" ".join(words_of(question.text))} '
+        names = [words_of(question.text[slice(*topic)]) for topic in question.topics]
+        persons = [
+            words
+            for words, entity in zip(names, question.entities)
+            if entity >= 0 and self._kinds[entity] == 'person' and len(words) > 1
+        ]
+
+        def repeats(name: str, kind: str) -> bool:
+            words = words_of(name)
+            if kind == 'person' and any(_is_one_person(words, other) for other in persons):
+                return True
+            is_part = any(frozenset(words) < frozenset(longer) for longer in names)
+            return bool(words) and f' {" ".join(words)} ' in said and not is_part
+
+        return repeats
+
+    def _kind_of(self, one: Candidate, wanted: Wanted) -> str:
+        """The kind of a candidate; of words that name nothing the one that is asked for."""
+        return self._kinds[one.entity] if one.entity >= 0 else next(iter(wanted.kinds), '')
+
     def _names_of(self, question: Question) -> list[frozenset[str]]:
         """The words of each name in a question that the text knows, dates and numbers aside."""
         known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
@@ -556,20 +583,11 @@ def _words_of_topics(question: Question) -> list[frozenset[str]]:
     return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
 
 
-def _repeats(question: Question) -> Callable[[str], bool]:
-    """A test whether a name already stands in the question, so that it is not what that asks for.
-
-    Of 'Tunnels & Trolls' not 'Tunnels and Trolls'. A part of a longer name may be another: Harriet
-    Lincoln may live in Lincoln.
-    """
-    said, named = f' {" ".join(words_of(question.text))} ', _words_of_topics(question)
-
-    def repeats(name: str) -> bool:
-        words = words_of(name)
-        is_part = any(frozenset(words) < longer for longer in named)
-        return bool(words) and f' {" ".join(words)} ' in said and not is_part
-
-    return repeats
+def _is_one_person(words: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the words of two names are of one person: a part, or with the same first and last."""
+    return bool(words) and (
+        set(words) <= set(other) or (words[0], words[-1]) == (other[0], other[-1])
+    )
 
 
 def _length(question: Question) -> int:

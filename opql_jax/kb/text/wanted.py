@@ -41,6 +41,7 @@ _PREPOSITIONS = (
 _AUXILIARIES = (
     'is|are|was|were|be|been|did|do|does|has|have|had|can|could|will|would|may|might|must|should'
 )
+_AUXILIARY = re.compile(rf"\s+(?:{_AUXILIARIES})\b|['’]s\b", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
 # Amid a question only in small letters: no 'Doctor Who'.
 _WORD = re.compile(
@@ -52,7 +53,7 @@ _CENTURY = re.compile(r'\b\d+(?:st|nd|rd|th)[ -]century\b', re.IGNORECASE)
 # what", "In the US, who", "Ann wrote it, but who".
 _LEAD = re.compile(
     r'(?:^|[.!?:;\n]\s+|\bbut\s+|,\s+(?:and|so)\s+)(?:(?:and|but|so|then|also|please|tell me)\s+)?'
-    rf'(?:(?:{_PREPOSITIONS})\s+(?:[^.!?]*,\s+(?:(?:{_PREPOSITIONS})\s+)?)?)?$',
+    rf'(?:(?:{_PREPOSITIONS}|when|where|while|if)\s+(?:[^.!?]*,\s+(?:(?:{_PREPOSITIONS})\s+)?)?)?$',
     re.IGNORECASE,
 )
 _ENDS = re.compile(r'\W*$')
@@ -192,7 +193,7 @@ def wanted_by(text: str) -> Wanted:
         text = text.lower()
     text = _CENTURY.sub('', _QUOTED.sub('_', text))
     asks = list(_WORD.finditer(text))
-    start = next((word for word in asks if _LEAD.search(text[: word.start()])), None)
+    start = next((word for word in asks if _asks_first(text, word)), None)
     if start is None:
         start = next((word for word in reversed(asks) if _asks_amid(text, word)), None)
     if start is None and (head := _HEAD.match(text)):
@@ -201,6 +202,14 @@ def wanted_by(text: str) -> Wanted:
         return _of_noun(_noun(text, this.end()))
     start = start or next(iter(asks), None)
     return _of_word(text, start) if start else Wanted(())
+
+
+def _asks_first(text: str, word: re.Match) -> bool:
+    """Whether a word asks at the beginning of a question; 'When Ann left, who came' has another."""
+    if not _LEAD.search(text[: word.start()]):
+        return False
+    is_clause = word[0].lower() in ('when', 'where') and not _AUXILIARY.match(text, word.end())
+    return not is_clause or not any(_WORD.finditer(text, word.end()))
 
 
 def _asks_amid(text: str, word: re.Match) -> bool:
