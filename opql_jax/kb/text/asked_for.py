@@ -39,9 +39,9 @@ def _of_measure(wanted: Wanted, text: str) -> float:
     found = values.number(text)
     if not wanted.measures:
         return 1.0
-    if found is None or not found[1]:
+    if found is None:
         return 0.0
-    return 1.0 if found[1] in wanted.measures else -1.0
+    return 1.0 if found[1] in wanted.measures else -1.0 if found[1] else 0.0
 
 
 class AskedFor:

@@ -14,6 +14,8 @@ from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
+from opql_jax.kb.text.marked_questions import FORMS
+from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked, and the factor of its probability if none states it, which
@@ -51,7 +53,8 @@ _RELATIONS = tuple(
         ),
         (
             r'buil[dt]|builder|construct(?:s|ed)?|erect(?:s|ed)?|design(?:s|ed|er|ers)?|architect',
-            r'buil[dt]|construct|erect|complet|\bmade\b|\bmakes?r?\b|design|architect|launch|yard'
+            r'buil[dt]|construct|erect|complet|\bmade\b(?! (?:him|her|them|me|us|his|their)\b)'
+            r'|\bmakes?r?\b|design|architect|launch|yard'
             r'|\brais|commission|found|\blaid\b|creat|open|\bplans?\b|planned|\bdr[ae]w|engineer'
             r'|develop|cast|\bwork of\b|invent|manufactur|produc|style',
         ),
@@ -89,6 +92,44 @@ _RELATIONS = tuple(
             r'\bleft\b|\bleav|depart|resign|\bquit|retire|until|former|\bwent\b|replac|\bmove|dismiss|sacked',
         ),
         (
+            r'complet(?:e|es|ed|ion)|finish(?:es|ed)?',
+            r'complet|finish|open|built|\bend|\bdone\b|conclu|inaugurat|until|deliver',
+        ),
+        (
+            r'begins?|beg[au]n|starts?|started|beginning',
+            r'\bbeg[iau]n|start|\bfirst\b|launch|outbreak|br[eo]ke|open|commenc|since|\bfrom\b|erupt'
+            r'|declar|set off|initi|origin|inaugurat|\d{4}\s?[–—-]',
+        ),
+        (
+            r'ends?|ended|ending',
+            r'\bend|finish|until|conclu|ceas|clos|stop|surrender|final|\blast|peace|over\b|armistice'
+            r'|treaty|expire|complet|\d\s?[–—-]\s?\d',
+        ),
+        (
+            r'wins?|won|winner',
+            r'\bwon\b|\bwin|victor|beat|champion|defeat|award|receiv|\btook\b|gold|first place'
+            r'|\btitle|triumph|prize|success|laureate',
+        ),
+        (
+            r'buys?|bought|acquire[sd]?|purchase[sd]?',
+            r'\bbuy|bought|acqui|purchas|\bsold\b|\bsell|\bsale\b|took over|taken over|owner|merge'
+            r'|paid|auction|takeover|invest',
+        ),
+        (
+            r'owns?|owned|owner',
+            r'\bown|belong|property|subsidiary|proprietor|acqui|bought|purchas|held by|parent'
+            r'|possess|landlord|division of|part of|\bsold\b',
+        ),
+        (
+            r'headquarters|headquartered|based',
+            r'headquarter|\bbas|offices?\b|located|\bseat|\blies\b',
+        ),
+        (
+            r'releas(?:es?|ed)|publish(?:es|ed)?|c[ao]mes? out|appear(?:s|ed)?|aired|premiered?',
+            r'releas|publi[sc]|c[ao]mes? out|appear|premier|first|issue|print|edition|broadcast'
+            r'|\bair|[12]\d{3}\)? [a-z]|\([12]\d{3}',
+        ),
+        (
             r'invent(?:s|ed|or)?|discover(?:s|ed|er)?',
             r'invent|discover|develop|creat|devis|pioneer|first|found|identif|patent|isolat|observ'
             r'|introduc|describ|propos|design|conceiv|ma[dk]e',
@@ -97,6 +138,16 @@ _RELATIONS = tuple(
 )
 
 
+# Words of a question that texts say in many ways.
+_SAY_LITTLE = frozenset(
+    words_of(
+        'name named call called know known use used make made take took place get give given become'
+        ' became come came from go went happen happened locate located find lie live work'
+        ' people person thing many much long old big still now today currently'
+    )
+)
+# The first characters that forms of a word share: of 'partner' and 'partnership'.
+_ROOT = 5
 # Roles of a person whom a text names after 'by', or after the last of these words.
 _ROLES = tuple(
     re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
@@ -150,7 +201,7 @@ def left(answer: Answer, entity: int) -> float:
     is_stated = not paths or any(
         is_about(answer, path[0])
         and not _is_of_another(answer, path[-1])
-        and says(relation, path[-1].sentence or '')
+        and says(relation, path[-1].sentence or '', _passage(answer, path[-1]))
         and all(
             has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
         )
@@ -159,10 +210,29 @@ def left(answer: Answer, entity: int) -> float:
     return 1.0 if is_stated else _UNSTATED
 
 
-def says(question: str, sentence: str) -> bool:
-    """Whether a sentence has a word for a relation that the question asks for; True if for none."""
-    asked = [said for asks, said in _RELATIONS if asks.search(question)]
-    return not asked or any(said.search(sentence) for said in asked)
+def says(question: str, sentence: str, passage: str = '') -> bool:
+    """Whether a sentence has a word for a relation that the question asks for.
+
+    For other relations the sentence, or its passage, has to have a word of the question; True if
+    that has none.
+    """
+    if asked := [said for asks, said in _RELATIONS if asks.search(question)]:
+        return any(said.search(sentence) for said in asked)
+    words = set(words_of(question)) - wanted_by(question).nouns - _SAY_LITTLE
+    found = set(words_of(f'{sentence} {passage}'))
+    return not words or any(
+        word in found
+        or any(not forms.isdisjoint(found) for forms in FORMS if word in forms)
+        or (len(word) >= _ROOT and any(other.startswith(word[:_ROOT]) for other in found))
+        for word in words
+    )
+
+
+def _passage(answer: Answer, fact: Fact) -> str:
+    """The title and text of a fact's passage; '' if there is none."""
+    if fact.passage is None:
+        return ''
+    return f'{fact.title or ""}: {answer.store.prepared.passage(fact.passage)["text"]}'
 
 
 def has_role(question: str, name: str, sentence: str) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.corpus.entities import TITLE_KIND
+from opql_jax.kb.text import values
 from opql_jax.models.mention_kinds import THING
 from opql_jax.retrieval.words import words_of
 
@@ -21,7 +22,8 @@ class Wanted(NamedTuple):
         kinds: the kinds of entity that it asks for; none if it does not say.
         nouns: the words that may be the noun that it asks for, as `words.words_of` gives them.
         is_year: whether it asks for a year by that word.
-        measures: of which a quantity may be, see `values.number`; none if it does not say.
+        measures: of which a quantity may be, '' of a count, see `values.number`; none if it does
+            not say.
         is_country: whether a place is a country; None if it does not say.
     """
 
@@ -253,7 +255,12 @@ def _of_measure(text: str, start: int) -> Wanted:
     if not (measure := _HOW.match(text, start)):
         return Wanted(())
     word = measure[1].lower()
-    if word in ('many', 'much'):
+    if word == 'many':  # "how many kilometres"
+        unit = _NOUN_WORD.match(text, measure.end())
+        return Wanted(
+            _NUMBER, measures=((values.number(f'1 {unit[1]}') or ('', ''))[1],) if unit else ()
+        )
+    if word == 'much':
         return Wanted(_NUMBER)
     is_time = word == 'long' and _TAKES_TIME.match(text, measure.end())
     return Wanted(('quantity',), measures=('time',) if is_time else _MEASURES[word])
@@ -296,7 +303,7 @@ def _of_kinds(kinds: tuple[str, ...], nouns: frozenset[str], word: str) -> Wante
         kinds,
         nouns,
         bool(_YEAR.fullmatch(word)),
-        _MEASURES.get(word, ()) if kinds == ('quantity',) else (),
+        _MEASURES.get(word, ('',) if kinds == _NUMBER else ()),
         _is_country(word),
     )
 
