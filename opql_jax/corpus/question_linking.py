@@ -30,6 +30,8 @@ _NEAR = 3
 _OPENERS = _FUNCTION_WORDS | frozenset(
     'among between describe explain find give list name please show tell'.split()
 )
+# What stands before a word in small letters that is no name: 'how long', 'the first woman'.
+_NO_NAME_AFTER = re.compile(r'\b(?:how|which|what|whose|first|last|only|an?|many) $', re.IGNORECASE)
 _NEVER_NAMES = frozenset('a an i the'.split())
 # Text between two joined names.
 _AND_OR_OR = re.compile(
@@ -126,7 +128,10 @@ class QuestionLinker:
         and else the beginning of just one name: Karsholm is Karsholm Airport.
         """
         several = lambda text, start, end: ' ' in text[start:end]
-        no_function_word = lambda text, start, end: fold(text[start:end]) not in _FUNCTION_WORDS
+        no_function_word = lambda text, start, end: (
+            fold(text[start:end]) not in _FUNCTION_WORDS
+            and not _NO_NAME_AFTER.search(text[max(start - 10, 0) : start])
+        )
         for accept in (self._is_written_as_name, several, no_function_word):
             if found := self._disjoint(question, accept):
                 return found

@@ -41,6 +41,7 @@ CASES = {
     'Did a performer of the film see The Who in 1815?': [('The Who',) * 2, ('1815', '1815')],
     'Who are the members of The Who?': [('The Who',) * 2],
     'who is the performer': [('performer', 'Performer')],
+    'how long is the first film': [],
     'Is it so?': [],
     "Is it 's work?": [],
 }

@@ -27,6 +27,13 @@ from examples import examples
         When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
         When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
         Who painted the ceiling? | Its ceiling is by Liv Krog. | yes
+        Who painted it? | Liv Krog took Larder home. | no
+        Who painted it? | The painter of Larder was Liv Krog. | yes
+        Who partnered with it? | Larder has a partnership with Krog. | yes
+        When did the strike begin? | Ina Krog came in 1903, during the strike. | no
+        When did the strike begin? | The strike broke out in 1903. | yes
+        Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
+        When was the Harl Bridge completed? | Ina Krog crossed the bridge in 1901. | no
     """),
 )
 def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):

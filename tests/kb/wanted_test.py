@@ -17,6 +17,7 @@ from examples import examples
         WHEN WAS IT BUILT | date
         in which year did it open | date
         the father of it | person
+        its first owner's daughter | person
         how many people live there | quantity
         where did she die | place
         what language do they speak | language

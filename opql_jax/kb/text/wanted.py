@@ -65,6 +65,8 @@ _HEAD = re.compile(
     r'|whom|that|which|whose|where|with)\b',
     re.IGNORECASE,
 )
+# "Ada's father" and "written by this person".
+_OWNED = re.compile(r"['’]s?(?=\s[\w-]+(?:\s[\w-]+){0,2}\W*$)")
 _THIS = re.compile(r'\bthis\b', re.IGNORECASE)
 # "what was", and what the noun then begins with: "the", or a name as in "Ada's".
 _IS = re.compile(
@@ -200,8 +202,8 @@ def wanted_by(text: str) -> Wanted:
         start = next((word for word in reversed(asks) if _asks_amid(text, word)), None)
     if start is None and (head := _HEAD.match(text)):
         return _of_noun([head[1]])
-    if start is None and not asks and (this := _THIS.search(text)):
-        return _of_noun(_noun(text, this.end()))
+    if not asks and (named := _OWNED.search(text) or _THIS.search(text)):
+        return _of_noun(_noun(text, named.end()))
     start = start or next(iter(asks), None)
     return _of_word(text, start) if start else Wanted(())
 
