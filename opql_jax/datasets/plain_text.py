@@ -90,6 +90,8 @@ _FRONT_MATTER = re.compile(
 _STATED_TITLE = re.compile(
     r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE
 )
+# A heading may end with one: 'Molde F.C.'
+_ABBREVIATED = re.compile(r'\b(?:(?:[A-Z]\.){2,}|(?:Jr|Sr|Inc|Ltd|Co|Corp)\.)$')
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
 # A first line of this many files may be boilerplate, such as a copyright notice.
@@ -467,7 +469,9 @@ def _says(text: str, name: str) -> bool:
 
 
 def _may_be_heading(line: str) -> bool:
-    return len(line) <= _MAX_HEADING and line.rstrip()[-1:] not in '.!?,;'
+    line = line.rstrip()
+    ends = line[-1:] not in '.!?,;' or _ABBREVIATED.search(line)
+    return len(line) <= _MAX_HEADING and bool(ends)
 
 
 def _heading(text: str) -> tuple[str, str]:
