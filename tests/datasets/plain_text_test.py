@@ -54,7 +54,7 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
         h__md='#' * 50 + '\n\n' + ENGLISH + 'It hailed.',
         f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
     )
-    write(tmp_path, i__md='Molde F.C.\n\n' + ENGLISH)
+    write(tmp_path, i__txt='Molde F.C.\n\n' + ENGLISH + 'It froze.')
     _, documents = read(tmp_path)
     a, b, c, d, e, f, g, h, i = (documents[name] for name in sorted(documents))
     assert i.title == 'Molde F.C.'

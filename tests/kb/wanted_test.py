@@ -67,6 +67,7 @@ def test_a_question_says_which_kind_it_asks_for(question, kind):
         'somewhere whenever',
         'What did Ada University win?',
         'What must a teacher have?',
+        'What was the Harl Bridge?',
         'A man who refused what?',
         'What is "Where the City Ends" about?',
     ],
@@ -138,7 +139,8 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
         When did it open? | eventually | -1
         In what year did it open? | 1873 | 1
         How many came? | over 300 people | 1
-        How many came? | many people | -1
+        How many came? | many people | 0
+        How many came? | smiths | -1
         How fast is it? | 40 km/h | 1
         How fast is it? | 90 seconds | -1
         Who came? | two smiths | 0

@@ -21,7 +21,12 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
-# What is in words that tell a time.
+# Words of amounts without numbers, and of times.
+_AMOUNT = re.compile(
+    r'\b(?:half|third|quarter|several|few|many|most|none|no|all|double|twice|dozens?|hundreds?'
+    r'|thousands?|millions?|billions?)\b',
+    re.IGNORECASE,
+)
 _TIME = re.compile(
     r'\d|century|decade|year|month|week|day|morning|night|spring|summer|autumn|winter|early|late'
     r'|war|age|era|reign|before|after|during',
@@ -87,7 +92,8 @@ class AskedFor:
         if wanted.kinds == ('date',):
             return 1.0 if values.date(text) else 0.0 if _TIME.search(text) else -1.0
         if wanted.kinds[:1] == ('quantity',):
-            return _of_measure(wanted, text) if values.number(text) else -1.0
+            is_number = values.number(text) is not None
+            return _of_measure(wanted, text) if is_number else 0.0 if _AMOUNT.search(text) else -1.0
         return 0.0
 
     def may_be(self, wanted: Wanted, targets) -> np.ndarray:

@@ -117,7 +117,8 @@ _NOUNS = tuple(
             (CONCEPT,),
         ),
         ('languages?', ('language', 'group')),
-        ('nationality|nationalities|ethnicity|religions?|tribes?', ('group',)),
+        ('nationality|nationalities|ethnicity|tribes?', ('group',)),
+        ('religions?', ('group', THING, CONCEPT, 'organisation')),
         (
             f'{WORK}|films?|documentary|documentaries|musicals?|ballet|symphony|games?|comics?'
             '|magazines?|newspapers?|journals?|story|stories|tracks?|soundtracks?|sitcoms?|singles?'
@@ -137,12 +138,12 @@ _NOUNS = tuple(
             '|harbou?rs?|ports?|streets?|roads?|avenues?|parks?|stadiums?|arenas?|castles?|palaces?'
             '|venues?|cemetery|planets?|deserts?|peninsulas?|canals?|bridges?|towers?|suburbs?'
             '|boroughs?|neighbou?rhoods?|municipality|parish|hamlets?|territory|colony|nations?'
-            '|hometown|locations?|islands?|provinces?|districts?|forests?|hills?|counties|villages?'
+            '|hometown|islands?|provinces?|districts?|forests?|hills?|counties|villages?'
             '|community|buildings?|forts?|waterfalls?|address',
             ('place',),
         ),
         (
-            'museums?|hospitals?|church|churches|stations?|airports?|theat(?:re|er)s?|prison'
+            'locations?|museums?|hospitals?|church|churches|stations?|airports?|theat(?:re|er)s?|prison'
             '|abbey|monastery|factory|library|hotels?|shops?|malls?|foundry',
             ('place', 'organisation'),
         ),
@@ -177,12 +178,13 @@ _MEASURES = {
         'time': 'old age',
         'mass': 'heavy weight',
         'speed': 'fast speed',
-        '': 'large big often hot cold many much',
+        '': 'large big hot cold many much',
     }.items()
     for word in words.split()
 }
 _HOW = re.compile(rf'\s+({"|".join(_MEASURES)})\b', re.IGNORECASE)
 _TAKES_TIME = re.compile(r'\s+(?:did|does|do|has|have|had|ago|will|must|can)\b', re.IGNORECASE)
+_COUNTRY = ('country', 'countries')
 # Places that countries are not; others may be.
 _WITHIN_COUNTRIES = re.compile(
     'city|cities|towns?|villages?|count(?:y|ies)|rivers?|lakes?|mountains?|streets?|boroughs?'
@@ -290,28 +292,18 @@ def _of_noun(words: list[str], only_small: bool = False) -> Wanted:
     small = [word for word in words if not word[0].isupper()]
     nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(' '.join(small[-3:])))
     found = Wanted((), nouns)
-    for word in small if only_small or small else words:
-        kinds = next((kinds for pattern, kinds in _NOUNS if pattern.fullmatch(word)), None)
+    for word in words:
+        is_name = word[0].isupper() and (only_small or bool(small))
+        kinds = () if is_name else next((of for noun, of in _NOUNS if noun.fullmatch(word)), ())
         if kinds:  # of 'film studio' the last
-            found = _of_kinds(kinds, nouns, word.lower())
+            word = word.lower()
+            found = Wanted(
+                kinds,
+                nouns,
+                bool(_YEAR.fullmatch(word)),
+                _MEASURES.get(word, ('',) if kinds == _NUMBER else ()),
+                word in _COUNTRY or (False if _WITHIN_COUNTRIES.fullmatch(word) else None),
+            )
         elif found.kinds:
             break
     return found
-
-
-def _of_kinds(kinds: tuple[str, ...], nouns: frozenset[str], word: str) -> Wanted:
-    """What a noun of some kinds asks for."""
-    return Wanted(
-        kinds,
-        nouns,
-        bool(_YEAR.fullmatch(word)),
-        _MEASURES.get(word, ('',) if kinds == _NUMBER else ()),
-        _is_country(word),
-    )
-
-
-def _is_country(word: str) -> bool | None:
-    """Whether a noun means countries; None if some of what it means are."""
-    if word in ('country', 'countries'):
-        return True
-    return False if _WITHIN_COUNTRIES.fullmatch(word) else None
