@@ -220,22 +220,17 @@ def bounds(left_out: Sequence[str], is_cut: bool) -> list[str]:
 def format_answer(answer: Answer, top: int = 5) -> str:
     """An answer as text.
 
-    Over plain text how sure it is, and the answers of its record, each with where it was read; if
-    it is not sure, and the reader found some, then what following facts alone found. Of a trained
-    model what each hop found.
+    Over plain text how sure it is, and the answers of its record, each with where it was read. Of a
+    trained model what each hop found.
     """
     is_plain, question = answer.is_sure is not None, answer.question
     lines = [] if answer.probabilities is None else [f'  {_confidence(answer)}']
     lines += _answer_lines(answer, top) if is_plain and len(answer) else ()
     for part in answer.parts:
         lines += [f'  {one_line(part.question.text)}', format_answer(part, top)]
-    if answer.is_sure or (is_plain and (answer.evidence is None or not answer.traces)):
-        return '\n'.join(lines)
-    lines += ['  found by following facts alone'] if is_plain else ()
-    starts = [f'[{one_line(question.text[start:end])}]' for start, end in question.topics]
-    for start, hops in zip([*starts, 'sentences like the question'], answer.traces):
-        if len(answer.traces) > 1 or answer.is_by_sentences:
-            lines.append(f'  {start}')
+    for (start, end), hops in zip(question.topics, () if is_plain else answer.traces):
+        if len(answer.traces) > 1:
+            lines.append(f'  [{one_line(question.text[start:end])}]')
         for number, hop in enumerate(hops, 1):
             is_answer = answer.without_memory is None and number == len(hops)
             lines.append(f'  hop {number}{" (answer)" if is_answer else ""}, by weight')
