@@ -19,7 +19,9 @@ _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+)\b',
     re.IGNORECASE,
 )
-_UNTIL = re.compile(r'\b(?:until|till)\b', re.IGNORECASE)
+_UNTIL = re.compile(
+    r'\b(?:until|till)\b|\bfrom (?:[\w ]+ )?\d{4} (?:to|through) (?:[\w ]+ )?\d{4}\b', re.IGNORECASE
+)
 _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
 _PRESENT = re.compile(

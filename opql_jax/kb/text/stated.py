@@ -8,13 +8,16 @@ or is about something else; it may still be right.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection
 
 from opql_jax.corpus.question_linking import written_as_names
+from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.marked_questions import FORMS
+from opql_jax.kb.text.qualifiers import has_rival
+from opql_jax.kb.text.roles import has_role, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
@@ -35,7 +38,8 @@ _RELATIONS = tuple(
     for asks, states in (
         (
             r'born|birth(?:place|day| date)?',
-            r'\bborn|birth|\bn[ée]e\b|\bnatives?\b|\bb\.|bapti[sz]|\bhails?\b|\bfrom\b|\boriginally\b'
+            r'\bborn|birth|\bn[ée]e\b|\bnatives?\b|\bb\.|bapti[sz]|\bhails?\b|\boriginally\b'
+            r'|(?:\b(?:is|was|are|were|comes?|came)|,) from\b'
             r'|\([^)]*\d{3,4}',
         ),
         (
@@ -148,33 +152,7 @@ _SAY_LITTLE = frozenset(
 )
 # The first characters that forms of a word share: of 'partner' and 'partnership'.
 _ROOT = 5
-# Roles of a person whom a text names after 'by', or after the last of these words.
-_ROLES = tuple(
-    re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
-    for words in (
-        'direct(?:s|ed|ors?|ing)?',
-        'writ(?:es?|ten|ers?|ing)|wrote|author(?:s|ed)?|screenplay|penned',
-        'produc(?:es?|ed|ers?|ing)',
-        'star(?:s|red|ring)?|act(?:s|ed|ors?|ing)?|play(?:s|ed|ers?)?|featur(?:es?|ed|ing)',
-        'compos(?:es?|ed|ers?|ing)|scored?',
-        'edit(?:s|ed|ors?)?',
-        'design(?:s|ed|ers?)?',
-        'buil(?:ds?|t|ders?)|construct(?:s|ed)?',
-        'found(?:s|ed|ers?)',
-        'publish(?:es|ed|ers?)?',
-        'illustrat(?:es?|ed|ors?)',
-        'own(?:s|ed|ers?)',
-        'translat(?:es?|ed|ors?)',
-    )
-)
-# 'written, directed by and starring ', and what begins the next role.
-_DOES = re.compile(
-    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring|stars|features)'
-    r'(?:,? and |,? or |, | ))+',
-    re.IGNORECASE,
-)
-_BY = re.compile(r'\b(?:by|starring|featuring|stars|features)\b', re.IGNORECASE)
-_ENDS = re.compile(r'[.;:] | (?:by|from) ')
+_DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 # What begins a clause about the name before it, and what may end one.
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
 _CLAUSE_ENDS = re.compile(r'[,.;:]')
@@ -194,14 +172,16 @@ def left(answer: Answer, entity: int) -> float:
     last = max(answer.plans, key=len, default=())
     relation = last[-1].text if len(last) > 1 else asked
     topics = [asked[start:end] for start, end in answer.question.topics]
-    for name in topics:
-        relation = relation.replace(name, ' ')
+    with_values, relation = _without(relation, answer, VALUES), _without(relation, answer, ())
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
     is_stated = not paths or any(
         is_about(answer, path[0])
         and not _is_of_another(answer, path[-1])
         and says(relation, path[-1].sentence or '', _passage(answer, path[-1]))
+        and not has_rival(with_values, path[-1].sentence or '')
+        and may_hold(relation, path[-1].target, _passage(answer, path[-1]))
+        and _as_described(answer, _passage(answer, path[-1]))
         and all(
             has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
         )
@@ -228,36 +208,33 @@ def says(question: str, sentence: str, passage: str = '') -> bool:
     )
 
 
+def _without(text: str, answer: Answer, kept: Collection[str]) -> str:
+    """A text without the names of a question, but for those of some kinds."""
+    question, kinds = answer.question, answer.store.vocab.kinds
+    for (start, end), entity in zip(question.topics, question.entities):
+        if entity < 0 or kinds[entity] not in kept:
+            text = text.replace(question.text[start:end], ' ')
+    return text
+
+
+def _as_described(answer: Answer, passage: str) -> bool:
+    """Whether a passage has the words by which a question describes persons: 'the chemist Ann'."""
+    question, kinds = answer.question, answer.store.vocab.kinds
+    described = [
+        words_of(found[1])
+        for (start, _), entity in zip(question.topics, question.entities)
+        if entity >= 0 and kinds[entity] == 'person'
+        if (found := _DESCRIBED.search(question.text[:start]))
+    ]
+    said = set(words_of(passage))
+    return all(said.issuperset(words) for words in described)
+
+
 def _passage(answer: Answer, fact: Fact) -> str:
     """The title and text of a fact's passage; '' if there is none."""
     if fact.passage is None:
         return ''
     return f'{fact.title or ""}: {answer.store.prepared.passage(fact.passage)["text"]}'
-
-
-def has_role(question: str, name: str, sentence: str) -> bool:
-    """Whether a sentence that gives a name a role gives it one that the question asks for.
-
-    'Who wrote it?' is not answered by Ann in 'directed by Ann and written by Bob'.
-    """
-    asked = [role for role in _ROLES if role.search(question)]
-    known = (
-        [_roles(sentence[: place.start()]) for place in _places(name, sentence)] if asked else []
-    )
-    return not known or any(not roles or any(role in asked for role in roles) for roles in known)
-
-
-def _places(name: str, sentence: str) -> Iterator[re.Match]:
-    """Where a sentence has a name, or the last word of it."""
-    return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
-
-
-def _roles(before: str) -> list[re.Pattern]:
-    """The roles of a name, by the text before it; none if unknown."""
-    said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
-    if not said or _ENDS.search(before, said[-1].end()):
-        return []
-    return [role for role in _ROLES if role.search(said[-1][0])]
 
 
 def asked_about(answer: Answer) -> set[str]:

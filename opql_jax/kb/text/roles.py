@@ -1,0 +1,165 @@
+"""Whether a text gives a name the role that a question asks for: mayor, author, or daughter.
+
+'The mayor fell in and was pulled out by Ann' has a mayor and Ann, who is none. So an answer is not
+sure if the role stands in its passage, but nowhere with the name.
+"""
+
+import re
+from collections.abc import Iterator
+
+from opql_jax.retrieval.words import words_of
+
+# Roles of a person whom a text names after 'by', or after the last of these words.
+_ROLES = tuple(
+    re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
+    for words in (
+        'direct(?:s|ed|ors?|ing)?',
+        'writ(?:es?|ten|ers?|ing)|wrote|author(?:s|ed)?|screenplay|penned',
+        'produc(?:es?|ed|ers?|ing)',
+        'star(?:s|red|ring)?|act(?:s|ed|ors?|ing)?|play(?:s|ed|ers?)?|featur(?:es?|ed|ing)',
+        'compos(?:es?|ed|ers?|ing)|scored?',
+        'edit(?:s|ed|ors?)?',
+        'design(?:s|ed|ers?)?',
+        'buil(?:ds?|t|ders?)|construct(?:s|ed)?',
+        'found(?:s|ed|ers?)',
+        'publish(?:es|ed|ers?)?',
+        'illustrat(?:es?|ed|ors?)',
+        'own(?:s|ed|ers?)',
+        'translat(?:es?|ed|ors?)',
+    )
+)
+# 'written, directed by and starring ', and what begins the next role.
+_DOES = re.compile(
+    r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring|stars|features)'
+    r'(?:,? and |,? or |, | ))+',
+    re.IGNORECASE,
+)
+_BY = re.compile(r'\b(?:by|starring|featuring|stars|features)\b', re.IGNORECASE)
+_ENDS = re.compile(r'[.;:] | (?:by|from) ')
+# "Who is the owner of", "Who was Ada's brother".
+_WHO_IS = re.compile(
+    r"\bwho(?:m)?(?: (?:is|was|are|were|became)|['’]s)(?P<rest> [^?,]*)", re.IGNORECASE
+)
+_OF = re.compile(r'\b(?:of|at|in|for|on|to|from|when|while|that|who|now)\b')
+_WORD = re.compile(r'[\w-]+|[^\w\s]')
+# Kin, each with words for it, of which none is another's.
+_KIN = tuple(
+    frozenset(words_of(words))
+    for words in (
+        'mother mothers mum mom',
+        'father fathers dad',
+        'son sons',
+        'daughter daughters',
+        'brother brothers',
+        'sister sisters',
+        'wife wives',
+        'husband husbands',
+        'widow widows widower',
+        'uncle uncles',
+        'aunt aunts',
+        'nephew nephews',
+        'niece nieces',
+        'grandfather',
+        'grandmother',
+        'married marries marry',
+    )
+)
+# What a wife may be called, too.
+_SPOUSES = frozenset(words_of('wife wives husband husbands widow widower married marries marry'))
+# What may stand between a role and the name of who has it: 'The owner of the inn is Ann', 'mayor
+# Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
+_ROLE_FIRST = re.compile(
+    r"(?:['\"”)]*,?\s*[('\"“]*"  # at once
+    r'|[^.;]*?,\s*(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
+    r'|[^.;]*?\b(?:is|was|are|were|be|been|named|called|became|remains?|as|:)\s+'
+    r'(?:now |then |again |the |an? |(?:Mr|Mrs|Ms|Dr|Sir|Dame)\.? |[a-z]+ (?=$))*'
+    r'|\s+(?:of|at|in|for)(?:\s+(?:the|[A-Z][\w.&-]*))+\s+)'
+)
+# Between a name and its role: 'Ann, the owner', 'Ann was elected mayor'.
+_NAME_FIRST = re.compile(
+    r"(?:['’]s)?(?:\s*\([^()]*\))?(?:"
+    r'(?:,|\s+[–—-])?(?:\s+(?:who|which))?\s+(?:(?:is|was|are|were|be|been|has|had|became|becomes|remained|remains|served'
+    r'|serves|worked|works|acted|acts|appointed|elected|named|made|chosen|hired|crowned|as|its|his|her'
+    r'|their|our|the|an?|also|then|now|once|later|both|long-time|sole|only|first|second|third|last|next|new|former|current|chief|head|vice|deputy)\s+)*'
+    r'|,(?:\s+(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[\w-]+){0,3}\s+)'
+    r'(?:(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[a-z-]+\s+){0,2}'
+)
+# Characters between a role and a name that belong together, at most.
+_NEAR = 120
+
+
+def has_role(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence that gives a name a role gives it one that the question asks for.
+
+    'Who wrote it?' is not answered by Ann in 'directed by Ann and written by Bob'.
+    """
+    asked = [role for role in _ROLES if role.search(question)]
+    known = (
+        [_roles(sentence[: place.start()]) for place in _places(name, sentence)] if asked else []
+    )
+    return not known or any(not roles or any(role in asked for role in roles) for roles in known)
+
+
+def _places(name: str, sentence: str) -> Iterator[re.Match]:
+    """Where a sentence has a name, or the last word of it."""
+    return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
+
+
+def _roles(before: str) -> list[re.Pattern]:
+    """The roles of a name, by the text before it; none if unknown."""
+    said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
+    if not said or _ENDS.search(before, said[-1].end()):
+        return []
+    return [role for role in _ROLES if role.search(said[-1][0])]
+
+
+def may_hold(question: str, name: str, text: str) -> bool:
+    """Whether a text may say that a name has the role, or is the kin, that a question asks for.
+
+    False if the role is in the text, but nowhere with the name, or the name is other kin there.
+    """
+    asked = _asked_role(question)
+    if not asked:
+        return True
+    stem = words_of(asked)[-1]
+    roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
+    full = list(re.finditer(re.escape(name), text))
+    places = full or list(_places(name, text))
+    kin = next((of for of in _KIN if stem in of), None)
+    if kin is not None and (called := _kin_of(places, text)):
+        return any(one <= _SPOUSES for one in called) if kin <= _SPOUSES else kin in called
+    return not roles or any(_belong(role, place, text) for role in roles for place in places)
+
+
+def _asked_role(question: str) -> str:
+    """The role or kin that 'who is' asks for, in small letters; '' of other questions."""
+    if not (found := _WHO_IS.search(question)):
+        return ''
+    owned = re.split(r"['’]s?(?= )", found['rest'])[-1]
+    words = [word for word in _WORD.findall(_OF.split(owned)[0].lower()) if words_of(word)]
+    return words[-1] if words else ''
+
+
+def _is_role(word: str, asked: str, stem: str) -> bool:
+    """Whether a word is a form of a role; 'may' is none of 'mayor'."""
+    return word == asked or (word != stem and words_of(word)[-1:] == [stem])
+
+
+def _belong(role: re.Match, name: re.Match, text: str) -> bool:
+    """Whether a role and a name in a text belong together."""
+    if role.end() <= name.start() <= role.end() + _NEAR:
+        return bool(_ROLE_FIRST.fullmatch(text, role.end(), name.start()))
+    if name.end() <= role.start() <= name.end() + _NEAR:
+        return bool(_NAME_FIRST.fullmatch(text, name.end(), role.start()))
+    return False
+
+
+def _kin_of(places: list[re.Match], text: str) -> list[frozenset[str]]:
+    """What kin a name is called where it stands: 'his daughter, Ann' and 'Ann, her mother'."""
+    found = []
+    for place in places:
+        before = re.search(r'([\w-]+)(?:,| (?:is|was|named|called))?\s+$', text[: place.start()])
+        after = re.match(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)', text[place.end() :])
+        for word in filter(None, (before, after)):
+            found += [kin for kin in _KIN if kin.issuperset(words_of(word[1]) or ('',))]
+    return found
