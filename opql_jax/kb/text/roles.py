@@ -38,8 +38,12 @@ _BY = re.compile(r'\b(?:by|starring|featuring|stars|features)\b', re.IGNORECASE)
 _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 # "Who is the owner of", "Who was Ada's brother".
 _WHO_IS = re.compile(
-    r"\bwho(?:m)?(?: (?:is|was|are|were|became)|['’]s)(?P<rest> [^?,]*)", re.IGNORECASE
+    r"\bwho(?:m)?(?: (?:is|was|are|were|became)|['’]s)"
+    r"(?P<rest>(?: (?:the|an?|its|his|her|their|our|my) |.*['’]s? | (?=(?:[a-z-]+ ){1,3}of\b))[^?,]*)",
+    re.IGNORECASE,
 )
+# What is no role: 'Who is the man who', 'Who is it married to'.
+_NO_ROLE = re.compile(r'man|men|wom[ae]n|person|people|ones?|boys?|girls?|\w+ed|\w+ing')
 _OF = re.compile(r'\b(?:of|at|in|for|on|to|from|when|while|that|who|now)\b')
 _WORD = re.compile(r'[\w-]+|[^\w\s]')
 # Kin, each with words for it, of which none is another's.
@@ -68,21 +72,24 @@ _KIN = tuple(
 _SPOUSES = frozenset(words_of('wife wives husband husbands widow widower married marries marry'))
 # What may stand between a role and the name of who has it: 'The owner of the inn is Ann', 'mayor
 # Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
+_TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
 _ROLE_FIRST = re.compile(
     r"(?:['\"”)]*,?\s*[('\"“]*"  # at once
-    r'|[^.;]*?,\s*(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
+    r'|[^.;]*?,\s*'
     r'|[^.;]*?\b(?:is|was|are|were|be|been|named|called|became|remains?|as|:)\s+'
-    r'(?:now |then |again |the |an? |(?:Mr|Mrs|Ms|Dr|Sir|Dame)\.? |[a-z]+ (?=$))*'
-    r'|\s+(?:of|at|in|for)(?:\s+(?:the|[A-Z][\w.&-]*))+\s+)'
+    r'(?:now |then |again |the |an? |[a-z]+ (?=$))*'
+    rf'|\s+(?:of|at|in|for)(?:\s+(?:the|[A-Z][\w&-]*))+\s+){_TITLE}'
 )
-# Between a name and its role: 'Ann, the owner', 'Ann was elected mayor'.
+# Between a name and its role: 'Ann, the owner', 'Ann was elected mayor', 'Ann, a young baker'.
+_ANY = r'(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[\w-]+\s+'
+_IS = (
+    r'(?:is|was|are|were|be|been|has|had|became|becomes|remained|remains|served|serves|worked|works'
+    r'|acted|acts|appointed|elected|named|made|chosen|hired|crowned|as|its|his|her|their|our|the|an?'
+    r'|also|then|now|once|later)\s+'
+)
 _NAME_FIRST = re.compile(
-    r"(?:['’]s)?(?:\s*\([^()]*\))?(?:"
-    r'(?:,|\s+[–—-])?(?:\s+(?:who|which))?\s+(?:(?:is|was|are|were|be|been|has|had|became|becomes|remained|remains|served'
-    r'|serves|worked|works|acted|acts|appointed|elected|named|made|chosen|hired|crowned|as|its|his|her'
-    r'|their|our|the|an?|also|then|now|once|later|both|long-time|sole|only|first|second|third|last|next|new|former|current|chief|head|vice|deputy)\s+)*'
-    r'|,(?:\s+(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[\w-]+){0,3}\s+)'
-    r'(?:(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[a-z-]+\s+){0,2}'
+    rf"(?:['’]s)?(?:\s*\([^()]*\))?(?:(?:,|\s+[–—-])?(?:\s+(?:who|which))?\s+(?:{_IS})*(?:{_ANY}){{0,2}}"
+    rf'|,\s+(?:{_ANY}){{0,5}})'
 )
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
@@ -137,7 +144,7 @@ def _asked_role(question: str) -> str:
         return ''
     owned = re.split(r"['’]s?(?= )", found['rest'])[-1]
     words = [word for word in _WORD.findall(_OF.split(owned)[0].lower()) if words_of(word)]
-    return words[-1] if words else ''
+    return words[-1] if words and not _NO_ROLE.fullmatch(words[-1]) else ''
 
 
 def _is_role(word: str, asked: str, stem: str) -> bool:
