@@ -39,7 +39,8 @@ _ENDS = re.compile(r'[.;:] | (?:by|from) ')
 # "Who is the owner of", "Who was Ada's brother".
 _WHO_IS = re.compile(
     r"\bwho(?:m)?(?: (?:is|was|are|were|became)|['’]s)"
-    r"(?P<rest>(?: (?:the|an?|its|his|her|their|our|my) |.*['’]s? | (?=(?:[a-z-]+ ){1,3}of\b))[^?,]*)",
+    r"(?P<rest>(?: (?:the|an?|its|his|her|their|our|my) |[^?]{0,80}['’]s? "
+    r'| (?=(?:[a-z-]+ ){1,3}of\b))[^?,]*)',
     re.IGNORECASE,
 )
 # What is no role: 'Who is the man who', 'Who is it married to'.
