@@ -76,6 +76,8 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
         Who won it in 2008? | Bo won it in 2007. | yes
         Who won it in 2008? | Bo won it from 2007 to 2009. | no
         Who won it in 2008? | Bo won it. | no
+        When did Quill 2.2 come? | Quill 2.3 came in May. | yes
+        When did Quill 2.2 come? | Quill 2.2 and 2.3 came in May. | no
     """),
 )
 def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence, has):

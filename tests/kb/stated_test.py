@@ -68,6 +68,9 @@ TEXTS = {
     'grew.',
     'family': 'Mara Low married Bob Ray, who was born in Oslo.',
     'chemist': 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.',
+    'twins': 'Tom Brae was born in Molde in 1998 and Teo Sund in Cagliari in 2000.',
+    'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
+    'saw the Skarn Tower.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
 
@@ -92,6 +95,11 @@ def kb(index):
         Who founded the National Rifle League? | Jim Orr | yes
         Where was Mara Low's husband born? | Oslo | yes
         What nationality is Anna Weiss? | German | yes
+        What nationality is the singer Anna Weiss? | German | no
+        When was Tom Brae born? | 1998 | yes
+        When was Teo Sund born? | 1998 | no
+        Who is the mayor of Skarn? | Rory Pine | no
+        Who built Skarn Tower? | Rory Pine | no
     """),
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

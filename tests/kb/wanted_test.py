@@ -144,6 +144,7 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
         How fast is it? | 40 km/h | 1
         How fast is it? | 90 seconds | -1
         Who came? | two smiths | 0
+        Who came? | 08:03 | -1
     """),
 )
 def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):

@@ -21,6 +21,7 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 # Kinds that a thing may be of.
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
+_LETTER = re.compile(r'[^\W\d_]')
 # Words of amounts without numbers, and of times.
 _AMOUNT = re.compile(
     r'\b(?:half|third|quarter|several|few|many|most|none|no|all|double|twice|dozens?|hundreds?'
@@ -94,7 +95,7 @@ class AskedFor:
         if wanted.kinds[:1] == ('quantity',):
             is_number = values.number(text) is not None
             return _of_measure(wanted, text) if is_number else 0.0 if _AMOUNT.search(text) else -1.0
-        return 0.0
+        return 0.0 if not wanted.kinds or _LETTER.search(text) else -1.0
 
     def may_be(self, wanted: Wanted, targets) -> np.ndarray:
         """Whether entities may be what is asked for, as far as their kinds tell: [n] bool."""

@@ -19,6 +19,8 @@ _RIVALS = tuple(
 )
 # In small letters: New York is no new one.
 _WORD = re.compile(r'\b[a-z]+\b')
+# '2.2' of a release.
+_VERSION = re.compile(r'(?<![\w.,])\d+(?:\.\d+)+(?![\w%])')
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 
 
@@ -29,6 +31,9 @@ def has_rival(question: str, sentence: str) -> bool:
     """
     asked, said = (set(_WORD.findall(text)) for text in (question, sentence))
     if any(asked & rivals and said & rivals and not asked & said & rivals for rivals in _RIVALS):
+        return True
+    versions, others = (set(_VERSION.findall(text)) for text in (question, sentence))
+    if versions and others and versions.isdisjoint(others):
         return True
     years, known = ([int(year) for year in _YEAR.findall(text)] for text in (question, sentence))
     return bool(years and known) and not any(min(known) <= year <= max(known) for year in years)

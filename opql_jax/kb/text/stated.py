@@ -152,6 +152,8 @@ _SAY_LITTLE = frozenset(
 )
 # The first characters that forms of a word share: of 'partner' and 'partnership'.
 _ROOT = 5
+_A_WORD = re.compile(r"[\w'’-]+")
+_SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 # What begins a clause about the name before it, and what may end one.
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
@@ -286,6 +288,8 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     be said of him.
     """
     said, question = fact.sentence or '', answer.question
+    if fact.target_span and _is_before_gap(answer, said, fact.target_span):
+        return True
     if not fact.target_span or any(
         _OF_TOPIC.match(question.text, end) for _, end in question.topics
     ):
@@ -308,6 +312,20 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     return any(
         other and not any(name <= other or other <= name for name in topics) for other in others
     )
+
+
+def _is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> bool:
+    """Whether what is asked about follows a target, with a value of its own and no verb.
+
+    'Low was born in 1998 and Orr in 2000' says nothing of Orr by 1998.
+    """
+    text = answer.question.text
+    names = [text[start:end].split()[-1] for start, end in answer.question.topics]
+    names += [word for word in _SMALL_WORD.findall(text) if words_of(word)]
+    before = set(_A_WORD.findall(sentence[: target[0]]))
+    words = '|'.join(re.escape(name) for name in names if name not in before)
+    gap = rf'\b(?:and|while|but) (?:[\w.-]+ ){{0,2}}(?:{words}),? (?:in|on|at|from|to|by|for)\b'
+    return bool(words) and re.search(gap, sentence[target[1] :]) is not None
 
 
 def _names_in(text: str) -> list[frozenset[str]]:
