@@ -44,6 +44,7 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
         Who is the owner of it? | Ann Low | Owner: Ann Low | yes
         Who is the vice-president? | Ann Low | The vice-president saw Ann Low. | no
         Who was its architect? | Basil Low | It was designed by the architect Sir Basil Low. | yes
+        Who is the keeper? | Hall of Harl | Ann Low is keeper of the Hall of Harl. | no
         Who is the pilot? | Bo Orr | I am Ann Low, the pilot of the Wren. Bo Orr sleeps. | no
         Who is the pilot? | Ann Low | I am Ann Low, the pilot of the Wren. Bo Orr sleeps. | yes
         Who is his son? | Phoebe | He has no sons. His daughter Phoebe came. | no

@@ -79,7 +79,7 @@ _ROLE_FIRST = re.compile(
     r'|[^.;]*?,\s*'
     r'|[^.;]*?\b(?:is|was|are|were|be|been|named|called|became|remains?|as|:)\s+'
     r'(?:now |then |again |the |an? |[a-z]+ (?=$))*'
-    rf'|\s+(?:of|at|in|for)(?:\s+(?:the|[A-Z][\w&-]*))+\s+){_TITLE}'
+    rf'|\s+(?:of|at|in|for)(?:\s+the)?(?:\s+[A-Z][\w&-]*)+\s+){_TITLE}'
 )
 # Between a name and its role: 'Ann, the owner', 'Ann was elected mayor', 'Ann, a young baker'.
 _ANY = r'(?!(?:with|and|met|whose|by|to|for|from|whom|but|or|in|of|at)\b)[\w-]+\s+'

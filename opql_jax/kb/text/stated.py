@@ -154,6 +154,7 @@ _SAY_LITTLE = frozenset(
 _ROOT = 5
 _A_WORD = re.compile(r"[\w'’-]+")
 _SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
+_SENTENCE_ENDS = ('. ', '… ', '; ')
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 # What begins a clause about the name before it, and what may end one.
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
@@ -181,8 +182,8 @@ def left(answer: Answer, entity: int) -> float:
         is_about(answer, path[0])
         and not _is_of_another(answer, path[-1])
         and says(relation, path[-1].sentence or '', _passage(answer, path[-1]))
-        and not has_rival(with_values, path[-1].sentence or '')
-        and may_hold(relation, path[-1].target, _passage(answer, path[-1]))
+        and not has_rival(with_values, _around(path[-1]))
+        and may_hold(relation, _written(path[-1]), _passage(answer, path[-1]))
         and _as_described(answer, _passage(answer, path[-1]))
         and all(
             has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
@@ -217,6 +218,20 @@ def _without(text: str, answer: Answer, kept: Collection[str]) -> str:
         if entity < 0 or kinds[entity] not in kept:
             text = text.replace(question.text[start:end], ' ')
     return text
+
+
+def _written(fact: Fact) -> str:
+    """The target of a fact as its sentence has it."""
+    text = fact.sentence or ''
+    return text[slice(*fact.target_span)] if fact.target_span else fact.target
+
+
+def _around(fact: Fact) -> str:
+    """The one sentence that has the target of a fact; all if unknown."""
+    text, (start, end) = fact.sentence or '', fact.target_span or (0, 0)
+    begin = max(text.rfind(mark, 0, start) for mark in _SENTENCE_ENDS) + 1
+    ends = [at for mark in _SENTENCE_ENDS if (at := text.find(mark, end)) >= 0]
+    return text[begin : min(ends, default=len(text))] if fact.target_span else text
 
 
 def _as_described(answer: Answer, passage: str) -> bool:
@@ -325,7 +340,7 @@ def _is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> bo
     before = set(_A_WORD.findall(sentence[: target[0]]))
     words = '|'.join(re.escape(name) for name in names if name not in before)
     gap = rf'\b(?:and|while|but) (?:[\w.-]+ ){{0,2}}(?:{words}),? (?:in|on|at|from|to|by|for)\b'
-    return bool(words) and re.search(gap, sentence[target[1] :]) is not None
+    return bool(words) and re.search(gap, sentence[target[0] :]) is not None
 
 
 def _names_in(text: str) -> list[frozenset[str]]:
