@@ -40,6 +40,7 @@ def kb(index):
         When was this page last revised? | 12 March 2024
         Where does the review talk take place? | Kiln Room
         In which system are requests for leave entered? | Perch
+        Who is the head? | Yusuf Amrani
     """),
 )
 def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(

@@ -14,7 +14,7 @@ from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.paths import Fact
+from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival
 from opql_jax.kb.text.roles import has_role, may_hold
@@ -171,26 +171,28 @@ def left(answer: Answer, entity: int) -> float:
     The sentence of one of the best facts behind it has to be about the topic, and state the
     relation.
     """
-    asked, paths = answer.question.text, answer.paths(entity, _FACTS)
+    paths = answer.paths(entity, _FACTS)
+    return 1.0 if not paths or any(_states(answer, path) for path in paths) else _UNSTATED
+
+
+def _states(answer: Answer, path: Path) -> bool:
+    """Whether the sentence of a path's last fact states what is asked."""
+    asked, fact = answer.question.text, path[-1]
+    sentence, passage = fact.sentence or '', _passage(answer, fact)
     last = max(answer.plans, key=len, default=())
     relation = last[-1].text if len(last) > 1 else asked
-    topics = [asked[start:end] for start, end in answer.question.topics]
-    with_values, relation = _without(relation, answer, VALUES), _without(relation, answer, ())
+    topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
-    is_stated = not paths or any(
+    return (
         is_about(answer, path[0])
-        and not _is_of_another(answer, path[-1])
-        and says(relation, path[-1].sentence or '', _passage(answer, path[-1]))
-        and not has_rival(with_values, _around(path[-1]))
-        and may_hold(relation, _written(path[-1]), _passage(answer, path[-1]))
-        and _as_described(answer, _passage(answer, path[-1]))
-        and all(
-            has_role(asked, name, path[-1].sentence or '') for name in (*names, path[-1].target)
-        )
-        for path in paths
+        and not _is_of_another(answer, fact)
+        and says(_without_names(relation, answer), sentence, passage)
+        and not has_rival(_without_names(relation, answer, VALUES), _around(fact))
+        and may_hold(_without_names(relation, answer), _written(fact), passage)
+        and _as_described(answer, passage)
+        and all(has_role(asked, name, sentence) for name in (*names, fact.target))
     )
-    return 1.0 if is_stated else _UNSTATED
 
 
 def says(question: str, sentence: str, passage: str = '') -> bool:
@@ -211,7 +213,7 @@ def says(question: str, sentence: str, passage: str = '') -> bool:
     )
 
 
-def _without(text: str, answer: Answer, kept: Collection[str]) -> str:
+def _without_names(text: str, answer: Answer, kept: Collection[str] = ()) -> str:
     """A text without the names of a question, but for those of some kinds."""
     question, kinds = answer.question, answer.store.vocab.kinds
     for (start, end), entity in zip(question.topics, question.entities):

@@ -50,6 +50,8 @@ _DEFINING, _DEFINED = 64, 0.8
 _FIRST_WORD = re.compile(r'(?:^|[.?!:]\s)\s*\S+')
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
+# One is enough of what the text has: 'Who is the landlord?'
+_THE = re.compile(r'\bthe [a-z-]+\W*$')
 
 
 class TextKB(VirtualKB):
@@ -140,7 +142,9 @@ class TextKB(VirtualKB):
     def _answer_plain(self, texts: Sequence[str], read: Read | None) -> list[Answer]:
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
-        found = iter(self._answer_each([each for each in questions if each.topics], read))
+        found = map(
+            _without_unstated, self._answer_each([each for each in questions if each.topics], read)
+        )
         return [
             next(found) if question.topics else self._of(Answer(), question)
             for question in questions
@@ -182,7 +186,9 @@ class TextKB(VirtualKB):
         # Without a name it must be English, have no unknown one, and enough words to find
         # sentences by.
         is_english = is_question(text)
-        is_plain = is_english and not unknown and len(words_of(text)) >= _FEWEST_WORDS
+        words = words_of(text)
+        is_known = bool(_THE.search(text)) and all(map(self._index.passages_with_word.get, words))
+        is_plain = is_english and not unknown and len(words) >= (1 if is_known else _FEWEST_WORDS)
         if not (found or is_plain):
             hint = near_spellings(text, self.vocab)
             hint = hint or ('' if is_english and unknown else '. Questions are read in English')
