@@ -42,6 +42,7 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
         Who is the owner of it? | Ann Low | The owner of the bakery is Ann Low. | yes
         Who is the owner of it? | Ann Low | Its owner since 1990, Ann Low, bakes. | yes
         Who is the owner of it? | Ann Low | Owner: Ann Low | yes
+        Who is the director? | Ann Low | It was written and directed by Ann Low. | yes
         Who is the vice-president? | Ann Low | The vice-president saw Ann Low. | no
         Who was its architect? | Basil Low | It was designed by the architect Sir Basil Low. | yes
         Who is the keeper? | Hall of Harl | Ann Low is keeper of the Hall of Harl. | no

@@ -26,6 +26,8 @@ from examples import examples
         Where did Ina Krog study? | She bought a house in Bergen. | no
         When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
         When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
+        Who acted in it? | It stars Liv Krog. | yes
+        What genre of film is it? | It is a 1993 comedy. | yes
         Who painted the ceiling? | Its ceiling is by Liv Krog. | yes
         Who painted it? | Liv Krog took Larder home. | no
         Who painted it? | The painter of Larder was Liv Krog. | yes

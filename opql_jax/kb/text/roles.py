@@ -75,7 +75,7 @@ _SPOUSES = frozenset(words_of('wife wives husband husbands widow widower married
 # Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
 _TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
 _ROLE_FIRST = re.compile(
-    r"(?:['\"”)]*,?\s*[('\"“]*"  # at once
+    r"(?:['\"”)]*,?\s*(?:by\s+)?[('\"“]*"  # at once, or 'directed by'
     r'|[^.;]*?,\s*'
     r'|[^.;]*?\b(?:is|was|are|were|be|been|named|called|became|remains?|as|:)\s+'
     r'(?:now |then |again |the |an? |[a-z]+ (?=$))*'

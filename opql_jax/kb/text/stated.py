@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import calibration
@@ -66,6 +67,10 @@ _RELATIONS = tuple(
             r'wr(?:ote|ites?|itten|iter|iters)|authors?(?:ed)?',
             r'writ|wrote|author|novel|book|poem|\bplay|screenplay|script|\bpen(?:ned|s)?\b|compos'
             r'|lyric|memoir|biograph|stor(?:y|ies)|essay|article|publish',
+        ),
+        (
+            r'act(?:s|ed|ors?|ing)?|actress|stars?|starred|starring|cast',
+            r'star|\bact|play|cast|appear|featur|\brole|portray|perform',
         ),
         (r'direct(?:s|ed|or|ors)?', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
         (
@@ -142,6 +147,8 @@ _RELATIONS = tuple(
 )
 
 
+# Kinds of answers that say by themselves what they are: 'a 1993 comedy'.
+_SAID_OTHERWISE = frozenset((CONCEPT, 'group', 'language'))
 # Words of a question that texts say in many ways.
 _SAY_LITTLE = frozenset(
     words_of(
@@ -199,8 +206,10 @@ def says(question: str, sentence: str, passage: str = '') -> bool:
     """Whether a sentence has a word for a relation that the question asks for.
 
     For other relations the sentence, or its passage, has to have a word of the question; True if
-    that has none.
+    that has none, or asks what kind of thing it is, which no word says.
     """
+    if not _SAID_OTHERWISE.isdisjoint(wanted_by(question).kinds[:1]):
+        return True
     if asked := [said for asks, said in _RELATIONS if asks.search(question)]:
         return any(said.search(sentence) for said in asked)
     words = set(words_of(question)) - wanted_by(question).nouns - _SAY_LITTLE
