@@ -51,6 +51,7 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
         Who is his son? | Phoebe | He has no sons. His daughter Phoebe came. | no
         Who is his son? | Tom | His daughter Phoebe and his son Tom came. | yes
         Who is his mother? | Kate Low | Ed, the son of Ann Pym, married Kate Low. | no
+        Who is his mother? | Low | Ed was born in Goole and married Kate Low. | no
         Who is her mother? | Liv Orr | Ina Orr is the daughter of Liv Orr. | yes
         Who is her husband? | Bo Orr | She married Bo Orr in 1900. | yes
         Who is his wife? | Ann | Bo and his wife Ann came. | yes

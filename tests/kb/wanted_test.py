@@ -97,6 +97,7 @@ NAMES = {
     '1901': 'date',
     '9 May 1901': 'date',
     'Danish': 'group',
+    '08:03': 'person',
 }
 
 

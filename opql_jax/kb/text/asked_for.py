@@ -77,6 +77,9 @@ class AskedFor:
             fits = np.where(years, 1, np.minimum(fits, 0))
         elif wanted.nouns:
             fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
+        if 'person' in wanted.kinds[:1]:
+            names = map(self._names.__getitem__, targets.tolist())
+            fits[[name[:1].isdigit() and not _LETTER.search(name) for name in names]] = -1
         if wanted.measures:
             for place in np.flatnonzero(kinds == 'quantity').tolist():
                 fits[place] = _of_measure(wanted, self._names[targets[place]])

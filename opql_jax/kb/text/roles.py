@@ -92,6 +92,11 @@ _NAME_FIRST = re.compile(
     rf"(?:['’]s)?(?:\s*\([^()]*\))?(?:(?:,|\s+[–—-])?(?:\s+(?:who|which))?\s+(?:{_IS})*(?:{_ANY}){{0,2}}"
     rf'|,\s+(?:{_ANY}){{0,5}})'
 )
+# Kin as a name is called: 'his daughter, Ann', also before a last name, and 'Ann, her mother'.
+_KIN_BEFORE = re.compile(
+    r'([\w-]+)(?:,| (?:is|was|named|called))?\s+(?:(?-i:[A-Z])[\w-]+\s+){0,3}$'
+)
+_KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
 
@@ -166,8 +171,8 @@ def _kin_of(places: list[re.Match], text: str) -> list[frozenset[str]]:
     """What kin a name is called where it stands: 'his daughter, Ann' and 'Ann, her mother'."""
     found = []
     for place in places:
-        before = re.search(r'([\w-]+)(?:,| (?:is|was|named|called))?\s+$', text[: place.start()])
-        after = re.match(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)', text[place.end() :])
+        before = _KIN_BEFORE.search(text[max(place.start() - _NEAR, 0) : place.start()])
+        after = _KIN_AFTER.match(text, place.end())
         for word in filter(None, (before, after)):
             found += [kin for kin in _KIN if kin.issuperset(words_of(word[1]) or ('',))]
     return found

@@ -188,6 +188,7 @@ def _states(answer: Answer, path: Path) -> bool:
     sentence, passage = fact.sentence or '', _passage(answer, fact)
     last = max(answer.plans, key=len, default=())
     relation = last[-1].text if len(last) > 1 else asked
+    whole = relation if len(path) > 1 else asked
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
@@ -195,7 +196,7 @@ def _states(answer: Answer, path: Path) -> bool:
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
         and says(_without_names(relation, answer), sentence, passage)
-        and not has_rival(_without_names(relation, answer, VALUES), _around(fact))
+        and not has_rival(_without_names(whole, answer, VALUES), _around(fact))
         and may_hold(_without_names(relation, answer), _written(fact), passage)
         and _as_described(answer, passage)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
