@@ -171,6 +171,7 @@ _ARTICLE = re.compile(
     r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
 )
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
+_GREETING = re.compile(r'(?:Dear|Hi|Hello|Hey) (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
@@ -192,6 +193,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
         is_common = text[start].islower() or begins_sentence(text, start)
         if is_common and (article := _ARTICLE.match(text, start, end)):
             start = article.end()
+        if kind == 'person' and (greeting := _GREETING.match(text, start, end)):
+            start = greeting.end()
         if tail := _TAIL.search(text, start, end):
             end = tail.start()
         # The next sentence: "Christian X. In".

@@ -48,6 +48,7 @@ RULED = [
         ['Christian X.', 'Apocalypse Now']),
     (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
         ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
+    (recognition.trim, '[Dear Ada|person], [Dear Life|work]', ['Ada', 'Dear Life']),
     (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
     (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
         ['Hotel Miramar', 'Interstate 5', 'Bay']),

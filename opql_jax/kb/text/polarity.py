@@ -80,6 +80,9 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
         between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
         around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
         is_until = bool(_UNTIL.search(around))
+    elif fact.target_span:
+        _, end = _clause(text, fact.target_span)
+        is_until = bool(_UNTIL.search(text, fact.target_span[1], end))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):
         return True
     is_over = is_until or bool(_NO_LONGER.search(between))
