@@ -33,6 +33,7 @@ from examples import examples
         how long did it last | quantity
         In the winter, who kept it | person
         When he left, who kept it | person
+        In Oslo, Ada Low, who wrote it, was born when? | date
         Where's the mill that he kept when he left | place
         Ann built it, but who sold it | person
         It was sold to a man who died in which year? | date

@@ -51,11 +51,14 @@ _WORD = re.compile(
     r'|(?<![^.!?:;\n] )\b(?i:who|whom|whose|what|which|where|when|how)\b'
 )
 _CENTURY = re.compile(r'\b\d+(?:st|nd|rd|th)[ -]century\b', re.IGNORECASE)
-# What may stand before the word that asks, back to the beginning of the question or a clause: "On
-# what", "In the US, who", "Ann wrote it, but who".
-_LEAD = re.compile(
+# What may stand before the word that asks: nothing, or as in "On what" and "Ann wrote it, but who";
+# else a clause, as in "In the US, who".
+_BEGIN = (
     r'(?:^|[.!?:;\n]\s+|\bbut\s+|,\s+(?:and|so)\s+)(?:(?:and|but|so|then|also|please|tell me)\s+)?'
-    rf'(?:(?:{_PREPOSITIONS}|when|where|while|if)\s+(?:[^.!?]*,\s+(?:(?:{_PREPOSITIONS})\s+)?)?)?$',
+)
+_FIRST = re.compile(rf'{_BEGIN}(?:(?:{_PREPOSITIONS})\s+)?$', re.IGNORECASE)
+_AFTER_CLAUSE = re.compile(
+    rf'{_BEGIN}(?:{_PREPOSITIONS}|when|where|while|if)\s+[^.!?]*,\s+(?:(?:{_PREPOSITIONS})\s+)?$',
     re.IGNORECASE,
 )
 _ENDS = re.compile(r'\W*$')
@@ -199,23 +202,24 @@ def wanted_by(text: str) -> Wanted:
         text = text.lower()
     text = _CENTURY.sub('', _QUOTED.sub('_', text))
     asks = list(_WORD.finditer(text))
-    start = next((word for word in asks if _asks_first(text, word)), None)
-    if start is None:
-        start = next((word for word in reversed(asks) if _asks_amid(text, word)), None)
-    if start is None and (head := _HEAD.match(text)):
+    follows = lambda pattern: lambda word: pattern.search(text[: word.start()])
+    word = (
+        next((word for word in filter(follows(_FIRST), asks) if _asks_first(text, word)), None)
+        or next((word for word in reversed(asks) if _asks_amid(text, word)), None)
+        or next(filter(follows(_AFTER_CLAUSE), asks), None)
+    )
+    if word is None and (head := _HEAD.match(text)):
         return _of_noun([head[1]])
     if not asks and (named := _OWNED.search(text) or _THIS.search(text)):
         return _of_noun(_noun(text, named.end()))
-    start = start or next(iter(asks), None)
-    return _of_word(text, start) if start else Wanted(())
+    word = word or next(iter(asks), None)
+    return _of_word(text, word) if word else Wanted(())
 
 
 def _asks_first(text: str, word: re.Match) -> bool:
-    """Whether a word asks at the beginning of a question; 'When Ann left, who came' has another."""
-    if not _LEAD.search(text[: word.start()]):
-        return False
+    """Whether a first word asks: of 'When Ann left, who came' another does."""
     is_clause = word[0].lower() in ('when', 'where') and not _AUXILIARY.match(text, word.end())
-    return not is_clause or not any(_WORD.finditer(text, word.end()))
+    return not is_clause or not _WORD.search(text, word.end())
 
 
 def _asks_amid(text: str, word: re.Match) -> bool:
