@@ -421,9 +421,10 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         [f'Where is {found.name} located?', f'In which country is {found.name} located?']
     )
     within = [
-        (member.name, member.probability or 0.0)
+        (member.name, probability)
         for one in further
         for member in list(one)[:_LOOKED_AT]
+        if (probability := member.probability or 0.0) >= _LEAST
     ]
     if at := [probability for name, probability in within if _is_asked(comparison, name)]:
         return 'yes', found.probability * max(at), found.is_doubtful
