@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.models import encoder as encoder_module
-
 import eight_devices
 import tiny_encoder
 
@@ -109,24 +107,6 @@ def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
         params
     )
     assert np.isfinite(value) and all(np.isfinite(g).all() for g in jax.tree.leaves(gradient))
-
-
-@pytest.mark.parametrize(('deterministic', 'traces'), [(True, 1), (False, 4)])
-def test_layers_without_dropout_are_traced_once(monkeypatch, deterministic, traces):
-    traced = []
-    monkeypatch.setattr(
-        encoder_module, 'attention', lambda q, k, v, bias: traced.append(q.shape) or q
-    )
-    # Of a form that no other test has.
-    encoder = ENCODER.clone(num_layers=4, dropout_rate=0.25)
-    tokens = jnp.ones((3, 7), jnp.int32)
-    initial = jax.eval_shape(encoder.init, jax.random.key(0), tokens, tokens[:, 0], tokens[:, 0])
-    del traced[:]
-    run = lambda params, key: encoder.apply(
-        params, tokens, deterministic, method='hidden', rngs={'dropout': key}
-    )
-    assert jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16)
-    assert len(traced) == traces
 
 
 def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(params):
