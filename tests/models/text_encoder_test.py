@@ -59,17 +59,6 @@ def test_relations_are_those_of_the_spans(relations):
     assert np.abs(relations[0] - relations[1]).max() > 0.01
 
 
-def test_neither_order_nor_company_matters(relations):
-    order = np.random.default_rng(0).permutation(len(PAIRS))
-    pick = lambda column: [column[i] for i in order]
-    np.testing.assert_allclose(
-        ENCODER.encode_pairs(pick(TEXTS), pick(TOPICS), pick(TARGETS)), relations[order], atol=1e-5
-    )
-    for row, expected in list(zip(zip(TEXTS, TOPICS, TARGETS), relations))[:2]:
-        alone = ENCODER.encode_pairs(*([value] for value in row))
-        np.testing.assert_allclose(alone[0], expected, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     'before, between, after',
     [(0, 3, 300), (300, 3, 0), (300, 100, 300), (300, 300, 300), (0, 300, 0)],
