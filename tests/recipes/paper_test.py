@@ -6,9 +6,7 @@ import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
 from opql_jax.recipes import catalog
-from opql_jax.recipes.recipe import Options, Output
-
-import tiny_msf
+from opql_jax.recipes.recipe import Options
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
@@ -37,58 +35,6 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
         assert float(total) == pytest.approx(sum(map(float, hours.values())), abs=0.3)
     assert 'not measured' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
-
-
-@pytest.mark.parametrize(
-    ('name', 'chosen', 'counted'),
-    [
-        ('opql-lm-pretrained', {}, 3),
-        ('complexwebquestions', {'system': 'opql-lm'}, 4),
-        ('metaqa', {'system': 'opql', 'hops': 3}, 5),
-        ('msf', {'system': 'drkit', 'share': 0, 'protocol': 'novel'}, 5),
-    ],
-)
-def test_hours_are_those_of_all_that_a_recipe_trains_with_a_transformer(
-    tmp_path, name, chosen, counted
-):
-    recipe, options = catalog.find(f'paper/{name}'), Options(tmp_path, tmp_path, **chosen)
-    said = catalog.needs(recipe, options, recipe.steps(options))
-    for machine in ('v5e-16', 'v4-128', '8-H100'):
-        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
-        assert len(re.findall(r'[\w-]+ [\d.]+(?=[,)])', line.partition(' hours ')[2])) == counted
-    without = Options(tmp_path, tmp_path, **chosen, percent=50)
-    half = catalog.needs(recipe, without, recipe.steps(without))
-    dollars = lambda said: int(re.findall(r'([\d,]+) dollars', said)[0].replace(',', ''))
-    assert dollars(half) == pytest.approx(dollars(said) / 2, abs=1)
-
-
-def test_what_trains_no_transformer_takes_minutes(tmp_path):
-    chosen = {'system': 'kv-memory', 'share': 0, 'protocol': 'novel'}
-    recipe, options = catalog.find('paper/msf'), Options(tmp_path, tmp_path, **chosen)
-    said = catalog.needs(recipe, options, recipe.steps(options))
-    assert 'a few minutes on any machine' in said and 'dollars' not in said
-
-
-def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(
-    tmp_path,
-):
-    tiny_msf.write(tmp_path / 'msf')
-    pretrained = 'opql-pretrained'
-    for name, suffix in (('msf', ''), ('paper/msf', '-msf')):
-        for system, protocol in (('opql', 'novel'), ('drkit', 'without'), (pretrained, 'without')):
-            chosen = {'system': system, 'protocol': protocol, 'share': 50}
-            options = Options(tmp_path / 'out', tmp_path, **chosen)
-            steps = catalog.find(name).steps(options)
-            bound = {step.name: step.bindings for step in steps}
-            row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
-            follower = bound[row['MODEL']]
-            encoder = bound[follower['INIT_FROM']]
-            assert row['NEEDS'] and row['QUESTIONS'] == ('3-hop/test',)
-            needs = {True: row['NEEDS'], False: ()}
-            assert encoder.get('HELD_OUT', ()) == needs[system != pretrained]
-            assert follower.get('HELD_OUT', ()) == needs[protocol == 'without']
-            bert = Output('relations') if suffix else None
-            assert bound[f'entities{suffix}'].get('BERT') == bert
 
 
 @pytest.mark.parametrize('name', catalog.RECIPES)
