@@ -4,7 +4,6 @@ these.
 
 import json
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
@@ -97,23 +96,6 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     assert lines[4] == '| c | – | 0.000 | 1 | abc |'
 
 
-def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
-    fives = ('recall@5', 'answer@5')
-    score = lambda value: dict.fromkeys(fives, value) | {'recall@2': value / 2, 'questions': 3}
-    for group in ('retrieval', 'retrieval-20-percent'):
-        write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
-        write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
-    table = tables.table('retrieval', tmp_path)
-    assert table == tables.table('retrieval-20-percent', tmp_path)
-    assert table.splitlines() == [
-        '|  | a | b |',
-        '|---|---|---|',
-        '| BM25 | 0.250 / 0.500 / 0.500 | 0.300 / 0.600 / 0.600 |',
-        '| ours | 0.450 / 0.900 / 0.900 | – |',
-        '| commit | abc | def |',
-    ]
-
-
 def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
     with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)
@@ -169,26 +151,3 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
     published = json.loads(path.read_text())['a']['0']['gin']['results'].splitlines()
     assert published[:2] == ["A = 'OUT/text'", "B = 'DATA/metaqa'"]
     assert published[2:] == ["C = 'gin/experiments/metaqa/wordings.tsv'", 'RATE = 0.1  # data']
-
-
-def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
-    def git(*arguments):
-        author = ['-c', 'user.name=a', '-c', 'user.email=a@b']
-        return subprocess.run(
-            ['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True
-        ).stdout
-
-    for name in ('code.py', 'results/run.json'):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text('before')
-    git('init', '-q')
-    git('add', '.')
-    git('commit', '-qm', 'first')
-    commit = git('rev-parse', '--short=10', 'HEAD').strip()
-    monkeypatch.setattr(record, 'ROOT', tmp_path)
-    monkeypatch.setattr(record, 'IN_CHECKOUT', True)
-    assert record.commit() == commit
-    (tmp_path / 'results/run.json').write_text('of another row')
-    assert record.commit() == commit
-    (tmp_path / 'code.py').write_text('after')
-    assert record.commit() == f'{commit}+'
