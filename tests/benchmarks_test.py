@@ -29,10 +29,7 @@ TINY = {
     'search follow': ('--rows 2000 --dim 16 --queries 1,20 --k 4', 'whole_over_follow'),
     'search index': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'steps relations': ('--model tiny --rows 16 --length 16 --threads 1', 'ratio'),
-    'steps lm': (
-        '--model tiny --entries 300 --entities 50 --rows 8 --length 16',
-        'on_over_off',
-    ),
+    'steps lm': ('--model tiny --entries 300 --entities 50 --rows 8 --length 16', 'on_over_off'),
     'steps saves': ('--model tiny --entities 300 --rows 16 --length 16', 'lost_seconds'),
     'tpu_compile search': (
         '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --k 4',
