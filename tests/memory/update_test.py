@@ -212,10 +212,7 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
         ({'vocab': EntityVocab.from_names('abcdefgh')}, 'of 8 does not begin: put new entities af'),
         ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; .* has 7'),
         ({'table': table_of([], [], []), 'count': ENTITIES}, 'no pairs'),
-        (
-            {'encode': lambda rows: np.zeros((len(rows), 2))},
-            r'\(5, 2\) for 5 rows of relation_dim',
-        ),
+        ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'\(5, 2\) for 5 rows of relation_dim'),
         ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
         ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),
         ({'embed': lambda new: np.full((3, 4), np.nan)}, 'they are not finite'),
