@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import (
-    load_tokenizer,
-    special_ids,
-    train_wordpiece,
-)
+from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models.bert import (
     MARKER_WORDS,
     encoder_class,
@@ -220,10 +216,7 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
 @pytest.mark.parametrize(
     ('other', 'said'),
     [
-        (
-            {'max_length': 16},
-            r'position_embedding/embedding: \(20, 8\), the model has \(16, 8\)$',
-        ),
+        ({'max_length': 16}, r'position_embedding/embedding: \(20, 8\), the model has \(16, 8\)$'),
         ({'num_layers': 3}, r'\. layers_2/[^;]+: missing, the model has \([0-9, ]+\); .* more$'),
     ],
 )
