@@ -35,12 +35,7 @@ def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
 
 
 @pytest.mark.parametrize(
-    'kind, peak',
-    [
-        ('TPU v5 lite', 197e12),
-        ('NVIDIA H100 80GB HBM3', 989e12),
-        ('cpu', None),
-    ],
+    'kind, peak', [('TPU v5 lite', 197e12), ('NVIDIA H100 80GB HBM3', 989e12), ('cpu', None)]
 )
 def test_the_peak_of_a_device_is_found_by_its_name(kind, peak):
     assert peak_flops(kind) == peak
