@@ -196,8 +196,7 @@ SLOW = ('relations', 'follow', 'eae')
 
 
 @pytest.mark.parametrize(
-    'name',
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRAINED],
+    'name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRAINED]
 )
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'frozen_encoder': True} if name == 'follow with a frozen encoder' else {}
