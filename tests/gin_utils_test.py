@@ -12,7 +12,6 @@ from opql_jax import gin_utils
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
-from opql_jax.datasets.jsonl import JsonLines
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -78,13 +77,6 @@ def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
     shown = dry_run(config, *flags, capsys=capsys)
     assert 'wordpieces = 7' in shown and 'max_tokens = 9' in shown
     assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
-
-
-def test_the_function_itself_stays_as_it_is(config):
-    gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
-    with pytest.raises(TypeError, match='kb'):
-        prepare()
-    assert JsonLines('y').path == 'y'
 
 
 @pytest.mark.parametrize(
