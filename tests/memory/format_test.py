@@ -10,26 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from damage import changed, put, sign, stating
 
-from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 
-from tiny_memories import HASHES, make
+from tiny_memories import make
 
 
 @pytest.fixture
 def directory(tmp_path):
     make(tmp_path)
     return tmp_path
-
-
-@pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
-def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
-    said = f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'
-    with pytest.raises(InputError, match=said):
-        Memory.open(directory, **{f'{kind}_hash': '0' * 64})
 
 
 def reverse_provenance(directory):
