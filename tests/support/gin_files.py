@@ -92,7 +92,7 @@ GIN = {
     'runs/align_mentions': ('train', f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
         ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS]),
     'runs/follow': ('train', INTO,
-        ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS]),
+        ['follower/w_t  (3, 8, 8)', '# frozen: ', 'Follow.exclude_topic = True', *DEFAULTS]),
     'runs/text_relations': (
         'train',
         f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 '
