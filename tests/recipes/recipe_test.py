@@ -273,13 +273,6 @@ def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_ha
         catalog.find('demo').steps(dataclasses.replace(options, hops=2))
 
 
-def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
-    recipes_main(['list'])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(catalog.RECIPES) <= 60
-    assert len({recipe.summary for recipe in catalog.RECIPES.values()}) == len(lines)
-
-
 def test_a_number_that_cannot_be_is_told(tmp_path):
     for bad in f'percent=nan percent=inf percent=-5 seed=-1 world-seed={"9" * 20}'.split():
         message = f'^error: {bad.replace("world-", "world_")}.*: give a number of 0 to '
