@@ -1,11 +1,15 @@
 """Memory that a process frees and keeps, so that its next step need not ask for it again."""
 
+import ast
 import os
+import pathlib
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from opql_jax.training import malloc
 
 LIBC, VERSION = platform.libc_ver()
 CAN = LIBC == 'glibc' and tuple(map(int, VERSION.split('.'))) >= (2, 35)
@@ -48,3 +52,18 @@ def test_what_is_freed_is_given_back_on_accelerators_and_where_the_user_chose_ot
 ):
     says, megabytes = kept(**environment)
     assert not says and megabytes < MEGABYTES
+
+
+def test_training_sets_it_before_anything_that_starts_threads_is_imported():
+    source = (pathlib.Path(malloc.__file__).parents[1] / 'train.py').read_text()
+    _, *imports, main = ast.parse(source).body
+    first = "if __name__ == '__main__':\n    malloc.keep_freed_memory()\n"
+    assert ast.unparse(main).startswith(first)
+    code = (
+        f'import sys; before = set(sys.modules); {"; ".join(map(ast.unparse, imports))}; '
+        'print(*set(sys.modules) - before)'
+    )
+    out = subprocess.check_output([sys.executable, '-c', code], text=True)
+    others = {name for name in out.split() if name.partition('.')[0] not in sys.stdlib_module_names}
+    few = 'core core.errors core.preemption core.terminal training training.malloc'.split()
+    assert others == {'opql_jax', *(f'opql_jax.{name}' for name in few)}
