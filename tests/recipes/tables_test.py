@@ -4,6 +4,7 @@ these.
 
 import json
 import pathlib
+import subprocess
 
 import numpy as np
 import pytest
@@ -151,3 +152,26 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
     published = json.loads(path.read_text())['a']['0']['gin']['results'].splitlines()
     assert published[:2] == ["A = 'OUT/text'", "B = 'DATA/metaqa'"]
     assert published[2:] == ["C = 'gin/experiments/metaqa/wordings.tsv'", 'RATE = 0.1  # data']
+
+
+def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
+    def git(*arguments):
+        author = ['-c', 'user.name=a', '-c', 'user.email=a@b']
+        return subprocess.run(
+            ['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True
+        ).stdout
+
+    for name in ('code.py', 'results/run.json'):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('before')
+    git('init', '-q')
+    git('add', '.')
+    git('commit', '-qm', 'first')
+    commit = git('rev-parse', '--short=10', 'HEAD').strip()
+    monkeypatch.setattr(record, 'ROOT', tmp_path)
+    monkeypatch.setattr(record, 'IN_CHECKOUT', True)
+    assert record.commit() == commit
+    (tmp_path / 'results/run.json').write_text('of another row')
+    assert record.commit() == commit
+    (tmp_path / 'code.py').write_text('after')
+    assert record.commit() == f'{commit}+'
