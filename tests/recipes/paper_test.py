@@ -6,7 +6,9 @@ import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
 from opql_jax.recipes import catalog
-from opql_jax.recipes.recipe import Options
+from opql_jax.recipes.recipe import Options, Output
+
+import tiny_msf
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
@@ -35,6 +37,28 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
         assert float(total) == pytest.approx(sum(map(float, hours.values())), abs=0.3)
     assert 'not measured' in said
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
+
+
+def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(
+    tmp_path,
+):
+    tiny_msf.write(tmp_path / 'msf')
+    pretrained = 'opql-pretrained'
+    for name, suffix in (('msf', ''), ('paper/msf', '-msf')):
+        for system, protocol in (('opql', 'novel'), ('drkit', 'without'), (pretrained, 'without')):
+            chosen = {'system': system, 'protocol': protocol, 'share': 50}
+            options = Options(tmp_path / 'out', tmp_path, **chosen)
+            steps = catalog.find(name).steps(options)
+            bound = {step.name: step.bindings for step in steps}
+            row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
+            follower = bound[row['MODEL']]
+            encoder = bound[follower['INIT_FROM']]
+            assert row['NEEDS'] and row['QUESTIONS'] == ('3-hop/test',)
+            needs = {True: row['NEEDS'], False: ()}
+            assert encoder.get('HELD_OUT', ()) == needs[system != pretrained]
+            assert follower.get('HELD_OUT', ()) == needs[protocol == 'without']
+            bert = Output('relations') if suffix else None
+            assert bound[f'entities{suffix}'].get('BERT') == bert
 
 
 @pytest.mark.parametrize('name', catalog.RECIPES)
