@@ -304,6 +304,15 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
         assert (str(tmp_path) in found.text) == (base == 'http://localhost')
 
 
+def test_a_trained_model_has_no_pages(folder, monkeypatch):
+    def refuse(kb):
+        raise InputError('a trained model')
+
+    monkeypatch.setattr(app.VirtualKB, 'text_answerer', property(refuse))
+    with pytest.raises(InputError, match='a trained model'):
+        app.make_app(folder)
+
+
 def test_with_a_token_nobody_gets_in_without_it(folder):
     made = app.make_app(folder, hosts={'kb.example'}, token='secret')
     fresh = lambda: TestClient(made, base_url='http://kb.example', follow_redirects=False)
