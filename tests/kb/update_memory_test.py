@@ -233,7 +233,8 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
     other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
     assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
-    for use in (open_kb, add):
+    forget = lambda _, memory, text: delete(str(text), str(memory), Selection(documents=('x',)))
+    for use in (open_kb, add, forget):
         with pytest.raises(InputError, match='is a memory of other text than'):
             use(world, memory, other)
 
