@@ -206,6 +206,24 @@ def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
 
 
+def test_an_entity_is_not_forgotten_by_a_name_that_several_have(index):
+    said = 'John Mercer was an English'
+    texts = {
+        'John Mercer (painter)': f'{said} painter who was born in Derby in 1790.',
+        'John Mercer (chemist)': f'{said} chemist who was born in Great Harwood in 1791.',
+    }
+    kb = index(texts)
+    said = (
+        r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*"
+        r'\(chemist\).*1791\.$'
+    )
+    with pytest.raises(InputError, match=said):
+        remove_text(kb, entities=['John Mercer'])
+    assert list(documents(kb)) == list(texts)
+    assert remove_text(kb, entities=['john mercer (chemist)'], processes=1).removed == 1
+    assert list(documents(kb)) == ['John Mercer (painter)']
+
+
 def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgotten(half):
     asked = ENGINE.asked[0]
     said, before = 'He died in Missolonghi in 1824.', opql_jax.open(half)
