@@ -34,10 +34,10 @@ LOOK = [
 ]
 
 
-def on(worker, command, node='my-tpu', connect=()):
+def on(worker, command):
     where = [f'--worker={worker}', '--quiet', '--ssh-flag=-oServerAliveInterval=30']
     command = f'--command=source opql_jax/launch/tpu.sh && {command}'
-    return [*VM, 'ssh', node, *PLACE, *connect, *where, command]
+    return [*VM, 'ssh', 'my-tpu', *PLACE, *where, command]
 
 
 @pytest.fixture
@@ -101,6 +101,7 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     options = {'SPOT': '1', 'NETWORK': 'net', 'SUBNETWORK': 'sub'}
     options |= {'WORKER_SETUP': 'mount /mnt/runs'}
     options['CREATE_FLAGS'] = '--internal-ips  --labels=team=kb'
+    options['CONNECT_FLAGS'] = '--internal-ip'
     made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
     given = (
         '--accelerator-type=v5litepod-16 --spot --network=net --subnetwork=sub '
@@ -108,7 +109,8 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     ).split()
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
-    assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
+    reached = ['--internal-ip', '--worker=all', '--quiet']
+    assert made[-1] == [*unpack[:-3], *reached, '--command=mount /mnt/runs']
 
 
 def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
