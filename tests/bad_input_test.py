@@ -188,10 +188,6 @@ def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(wor
         lambda w: w.infer(text=w.memory, memory=w.text),
         'memory/manifest.json: not the manifest of',
     ),
-    no_such_pairs=(
-        lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),
-        "pairs='x': 'title', 'sentence', 'near', 'all'",
-    ),
     no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "no questions '9-hop/dev'"),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),
     no_pair_twice=(
@@ -214,7 +210,6 @@ def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(wor
         lambda w: w.infer(flags=['--gin.KB=2024']),
         'infer.kb is 2024, expected str; text that looks like a number is quoted twice: --gin',
     ),
-    a_damaged_line=(lambda w: w.infer('who made [{}]', 'who ma'), 'mine.jsonl:2: not a JSON value'),
 )
 def test_what_does_not_fit_together_is_named(world, command, said):
     line = complaint(world.binaries(*command(world)))

@@ -29,10 +29,7 @@ TINY = {
     'search follow': ('--rows 2000 --dim 16 --queries 1,20 --k 4', 'whole_over_follow'),
     'search index': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
     'steps relations': ('--model tiny --rows 16 --length 16 --threads 1', 'ratio'),
-    'steps lm': (
-        '--model tiny --entries 300 --entities 50 --rows 8 --length 16',
-        'on_over_off',
-    ),
+    'steps lm': ('--model tiny --entries 300 --entities 50 --rows 8 --length 16', 'on_over_off'),
     'steps saves': ('--model tiny --entities 300 --rows 16 --length 16', 'lost_seconds'),
     'tpu_compile search': (
         '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --k 4',
@@ -92,12 +89,6 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     assert field in lines[-1]
 
 
-def test_a_size_that_is_not_in_gin_models_is_told_with_those_that_are(binaries):
-    ran = binaries.script(BENCHMARKS / 'steps.py', 'lm', '--model', 'modern_bert_base')
-    message = "argument --model: 'modern_bert_base' is none of base, minilm, mpnet_base, "
-    assert ran.returncode == 2 and message in ran.stderr
-
-
 def _write(path, records):
     path.write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
 
@@ -145,42 +136,3 @@ def _comparisons(folder, data, binaries):
     kept = [document for document in documents if document['id'] in needed]
     index_text(kept, folder / 'kb', processes=1)
     _write(made, few)
-
-
-HLO = """HloModule step
-
-%inner_body (p: s32[]) -> s32[] {
-  ROOT %a = s32[] add(%p, %p), backend_config={"estimated_cycles":"5"}
-}
-
-%inner_condition (p: s32[]) -> pred[] {
-  %limit.1 = u32[] constant(3)
-  ROOT %lt.1 = pred[] compare(%p, %limit.1), direction=LT
-}
-
-%outer_body (p: s32[]) -> s32[] {
-  %w.1 = s32[] while(%p), condition=%inner_condition, body=%inner_body
-  ROOT %b = s32[] add(%w.1, %p), backend_config={"estimated_cycles":"10"}
-}
-
-%outer_condition (p: s32[]) -> pred[] {
-  %limit.2 = s32[]{:T(128)} constant(4)
-  ROOT %lt.2 = pred[] compare(%p, %limit.2), direction=LT
-}
-
-ENTRY %main (p: s32[]) -> s32[] {
-  %w.2 = s32[] while(%p), condition=%outer_condition, body=%outer_body
-  %d = s32[] call(%w.2), to_apply=%inner_body
-  %e = s32[] conditional(%p, %d, %d), branch_computations={%inner_body, %outer_body}
-  ROOT %c = s32[] add(%e, %p), backend_config={"estimated_cycles":"100"}
-}
-"""
-
-
-def test_cycles_count_as_often_as_they_are_run(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import hlo
-
-    inner = 5
-    outer = 10 + 3 * inner
-    assert hlo.estimated_cycles(HLO) == 100 + 4 * outer + inner + max(inner, outer)

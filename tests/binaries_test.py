@@ -117,9 +117,7 @@ def chain(binaries, tmp_path_factory):
         relations=0, pairs=2, unrelated=0, sentence_weight=0.0
     )
     tiny_training.write_untrained(root / 'text', root / 'text_relations', text_relations)
-    stated = [KBFolder(root).read()]
     run('train', *train('follow', kb, "--gin.objectives.Follow.splits=('2-hop/train',)"))
-    stated.append(KBFolder(root).read())
     flags, evaluate = [f'--gin.QUESTIONS={file}'], ['eval', '--gin_file=gin/runs/eval.gin', kb]
     split = ['--gin.QUESTIONS=2-hop/test', f'--gin.OUTPUT_DIR={root / "results" / "opql"}']
     printed = {'eval': run(*evaluate, *split)}
@@ -129,7 +127,7 @@ def chain(binaries, tmp_path_factory):
     question = bracketed(read_questions(file, Prepared(root / 'text').vocab)[0])
     printed['ask'] = run('cli', 'ask', str(root), question, '--hops', '2')
     told = {'questions': asked, 'question': question, 'printed': printed}
-    return types.SimpleNamespace(root=root, kb=kb, stated=stated, asked=flags, **told)
+    return types.SimpleNamespace(root=root, kb=kb, asked=flags, **told)
 
 
 def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
@@ -149,13 +147,6 @@ def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
         meta = Checkpoints(chain.root / model, read_only=True).meta()
         assert meta['step'] == 2 and f"MODEL = '{model}'" in meta['gin']
         assert list((chain.root / model).glob('events.out.tfevents.*'))
-
-
-def test_what_answers_is_what_was_trained_last(chain):
-    assert chain.stated == [
-        {'text': 'text', 'model': 'lm_questions', 'memory': None},
-        {'text': 'text', 'model': 'follow', 'memory': 'memory'},
-    ]
 
 
 def test_eval_answers_a_prepared_split_and_scores_it(chain):

@@ -55,16 +55,13 @@ def test_recipes_are_passed_on(capsys):
 
 WRONG = """gone
 ask kb question --top 0
-ask kb question --hops 0
 index text --out kb --max_reject_fraction nan
 index text --out kb --engine cloud
 retrieve kb
 retrieve kb question --questions file --out file
-retrieve kb --questions file
 train kb questions --seed -1
 explore kb --port 65536
-ask '' question
-index '' --out kb"""
+ask '' question"""
 
 
 @pytest.mark.parametrize('line', WRONG.splitlines())

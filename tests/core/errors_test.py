@@ -20,9 +20,7 @@ FULL = 'No space left on device: make room there, and do the same again'
         (OSError(errno.ENOSPC, 'Error. Detail: [errno 28]', 'a.parquet'), f'a.parquet: {FULL}'),
         # Of a copy.
         (OSError(errno.ENOSPC, 'No space left on device', 'from', None, 'to'), f'to: {FULL}'),
-        (OSError(errno.ENOSPC, 'No space left on device', b'kb'), f'kb: {FULL}'),
         (OSError(errno.ENOSPC, 'No space left on device'), 'No space left on device'),
-        (OSError('of a library, without a number'), 'of a library, without a number'),
         *((InputError(text), text) for text in ('one of\n  Ada (ship)\n  Ada (film)', CARET)),
         (InputError('a\r\nerror: b\x1b[2J: empty'), r'a\u000d\nerror: b\u001b[2J: empty'),
         (OSError(errno.EACCES, 'Denied', 'a\n\u202eb'), r'a\n\u202eb: Denied'),

@@ -46,17 +46,6 @@ def test_streams_are_escaped_while_the_context_lasts(capsys):
     assert capsys.readouterr() == ('\\u001b[31m ü\n\\u0007\n', '\\udcff\n')
 
 
-def test_json_that_is_written_there_keeps_its_value(capsys):
-    value = {'text': DANGEROUS, 'like an escape': '\\u001b'}
-    with escaped_output():
-        print(json.dumps(value['like an escape'], ensure_ascii=False))
-        for character in DANGEROUS:
-            print(json.dumps(f'{character}', ensure_ascii=False))
-    first, *lines = capsys.readouterr().out.splitlines()
-    assert json.loads(first) == '\\u001b'
-    assert [json.loads(line) for line in lines] == list(DANGEROUS)
-
-
 def test_a_log_record_is_a_line_whatever_names_are_in_it_and_a_traceback_follows(capsys):
     log = logging.Logger('names')
     with escaped_output():

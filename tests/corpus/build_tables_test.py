@@ -56,14 +56,6 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
     }  # fmt: skip
 
 
-def test_mentions_that_a_document_carries_are_kept_as_they_are():
-    mentions = Mention(8, 10, 'Up'), Mention(0, 3, 'Ann Low')
-    (batch,), dropped = linking.link_documents([Document('a', 't', 'Bob and Up', mentions)], VOCAB)
-    ((one, two),) = batch['mentions'].to_pylist()
-    assert (one, two) == (dict(start=0, end=3, entity=1), dict(start=8, end=10, entity=0))
-    assert batch['title_entity'].to_pylist() == [-1] and dropped == {}
-
-
 def test_all_pairs_are_counted_and_the_same_input_gives_the_same_bytes(tmp_path):
     counts = write(tmp_path / 'a', pair_mode='all')['counts']
     found = rows(tmp_path / 'a', 'pairs', tables.PAIRS)

@@ -79,21 +79,6 @@ def test_a_text_that_begins_otherwise_has_no_subject(text):
     assert subject(text) is None
 
 
-words = st.lists(st.from_regex(r'[A-Z][a-z]{3,8}', fullmatch=True), min_size=2, max_size=5).map(
-    ' '.join
-)
-
-
-@given(
-    words,
-    st.sampled_from(['', 'The ', '"', '``']),
-    st.sampled_from(['', ' (born 1900)', ', also called Bo,', ', a saint (or king),']),
-)
-def test_a_name_of_capitals_is_the_subject_whatever_stands_around_it(name, before, after):
-    quote = {'"': '"', '``': " ''"}.get(before, '')
-    assert subject(f'{before}{name}{quote}{after} is a river.') == name
-
-
 @given(st.text())
 def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
     for whole in (text, f'{text} is a river.'):

@@ -84,8 +84,6 @@ def with_mentions(*spans, **changes):
         (with_mentions((True, 3, 'Q1')), 'mentions[0].start: True is no integer'),
         (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')),
             'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
-        (with_mentions((0, 3, 5)),
-            'mentions[0].entity: expected a string that is not blank, found 5'),
         (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
         ({**GOOD, 'title_entity': 'Q9'}, "title_entity: unknown entity id 'Q9'"),
         (GOOD, "id: 'a' is already that of line 1"),

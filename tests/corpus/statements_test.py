@@ -61,6 +61,8 @@ PROSE = [
     'A line | of two.',
     'one,two\nthree,four\nfive,six',
     'ship: Aurora | port: Bergen\nship: Petrel | port: Hull\nship: Tern | port: Ely',
+    'The Fields Medal winner left Capital Records when Mayor Koch ran for office.',
+    'Mayor Ann Lee and her friend Author Bob Ray met Publisher Cy Doe. Then they left.',
 ]
 
 
@@ -104,14 +106,3 @@ def test_a_long_heading_does_not_make_a_table_long():
 )
 def test_time_is_linear_in_the_text(unit):
     linear_time.check(restated, unit * (15_000 // len(unit)) + 'x')
-
-
-@pytest.mark.parametrize(
-    'prose',
-    [
-        'The Fields Medal winner left Capital Records when Mayor Koch ran for office.',
-        'Mayor Ann Lee and her friend Author Bob Ray met Publisher Cy Doe. Then they left.',
-    ],
-)
-def test_prose_that_has_words_of_labels_is_no_infobox(prose):
-    assert restated(prose) == prose

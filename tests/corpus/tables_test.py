@@ -15,11 +15,6 @@ SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])
 TABLE = pa.table({'a': [1, 2], 'b': [['x'], []]}, schema=SCHEMA)
 
 
-def test_a_table_comes_back_as_written(tmp_path):
-    assert tables.write_table(tmp_path / 'new' / 't.parquet', TABLE.to_batches(), SCHEMA) == 2
-    assert tables.read_table(tmp_path / 'new' / 't.parquet', SCHEMA).equals(TABLE)
-
-
 @pytest.mark.parametrize('chunks', [[], [[]], [[3, 1]], [[3], [], [1, 2]]])
 def test_numbers_are_those_of_the_column(chunks):
     column = pa.chunked_array(chunks, pa.int32())

@@ -146,17 +146,6 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
     assert f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base' in caplog.text
 
 
-def test_without_a_manifest_all_but_the_memory_has_to_be_named(folder):
-    folder.path.mkdir()
-    named = {'text': 'text', 'model': 'eae', 'memory': None}
-    assert folder.choose(**named) == named
-    begin(folder)
-    for name in PARTS:
-        said = r'manifest\.json: no such file, so .* or name TEXT, MODEL and MEMORY'
-        with pytest.raises(InputError, match=said):
-            folder.choose(**{name: None})
-
-
 def test_a_manifest_is_not_read_where_all_is_named(folder):
     folder.path.mkdir()
     folder.manifest.write_text('{')

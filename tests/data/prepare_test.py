@@ -68,12 +68,6 @@ def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(
     assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == file.read_bytes()
 
 
-def test_two_processes_prepare_the_same_bytes(corpus, tmp_path):
-    run(corpus, tmp_path / 'one')
-    run(corpus, tmp_path / 'two', processes=2)
-    assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
-
-
 def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):
     manifest = run(corpus, tmp_path / 'out')
     before = contents(tmp_path / 'out')

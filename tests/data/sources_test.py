@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 
-import jax
 import numpy as np
 import one_marked
 import pytest
@@ -13,7 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import PassageAlignSettings, PassageAlignSource
-from opql_jax.data.sources.base import Hops, from_named_leaves, named_leaves
+from opql_jax.data.sources.base import from_named_leaves, named_leaves
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.follow import FollowSource
 from opql_jax.data.sources.relations import PairPacker, RelationSettings, RelationSource
@@ -87,13 +86,6 @@ def test_a_batch_is_a_function_of_seed_step_and_shard_and_shapes_are_always_the_
     assert all(other == first for other in others)
     for k, (_, dtype) in first.items():
         assert dtype == (bool if k.endswith('anchor') else np.int32)
-
-
-def test_the_number_of_hops_is_part_of_a_batchs_structure(prepared):
-    one, three = (make('follow', prepared)[step] for step in (0, 1))
-    structure = jax.tree.structure
-    assert structure(one) != structure(three) != structure(make('follow', prepared)[2])
-    assert isinstance(three.hops, Hops) and three.hops == 3
 
 
 @pytest.mark.parametrize('name', SOURCES)

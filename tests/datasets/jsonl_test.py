@@ -20,10 +20,7 @@ GOOD = {
 CHANGES = [
     ('corpus.jsonl', {'id': 0}, "id: '0' is already that of line 1"),
     ('entities.jsonl', {'id': 'Ann'}, "id: 'Ann' is already that of line 1"),
-    ('entities.jsonl', {'id': ['x']}, 'id: expected a string'),
     ('entities.jsonl', {'name': '\ud800'}, 'name: code point 0 is half a surrogate pair'),
-    ('entities.jsonl', {'aliases': ['a\0']}, r'aliases\[0\]: code point 1 is NUL'),
-    ('entities.jsonl', {'aliases': 'Bobby'}, 'aliases: expected a list'),
     ('entities.jsonl', {'aliases': ['x' * 1001]},
         r'aliases\[0\]: more than 1000 code points, which no name has'),
     ('train.jsonl', {'id': 1}, '^id: 1 is already that of line 2$'),

@@ -129,7 +129,6 @@ GOOD = pdf(wrap(ADA))
 DAMAGED = 'cannot be read as PDF: truncated or damaged'
 BAD = {
     'empty': (b'', DAMAGED),
-    'no PDF': (b'Ada Lovelace', DAMAGED),
     'truncated at its end': (GOOD[:-7], DAMAGED),
     'truncated in a page': (GOOD[: len(GOOD) // 2], DAMAGED),
     'without pages': (GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),

@@ -67,7 +67,6 @@ def test_each_triple_of_known_entities_is_read_once(folder, caplog):
     [
         ('Up|directed_by|Ann Low\n\nUp|directed_by\n', r'kb.txt:3: expected head\|relation\|tail'),
         ('Up|directed_by|Ann Low|x', 'kb.txt:1: expected'),
-        ('Up||Ann Low', 'kb.txt:1: expected'),
         ('X|directed_by|Y\n', 'no triple of two entities'),
         (None, 'cannot be read'),
     ],

@@ -150,7 +150,6 @@ DAMAGED = {
         '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}'
     ),
     'a list for an id': '{"id": ["1"], "question": "?", "answers": []}',
-    'answers that are none': '{"id": "1", "question": "?", "answers": ["plain"]}',
 }
 
 

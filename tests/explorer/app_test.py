@@ -1,6 +1,5 @@
 """The explorer's pages say what the knowledge base says, and only to those who may ask."""
 
-import asyncio
 import errno
 import html
 import importlib.metadata
@@ -11,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -78,12 +76,6 @@ def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
     assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
 
 
-def test_a_query_gives_what_the_query_language_gives(client, kb):
-    query = 'Ingrid Solberg . directed . starring'
-    page = words(client.get('/', params={'q': query}).text)
-    assert all(name in page for name in kb.query(query).top(3).names) and 'probability' not in page
-
-
 QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
 
 
@@ -102,17 +94,6 @@ def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(
     assert made.get('found', made.get('answer')).names[0] == best
     curl = ['curl', '-G', 'http://localhost/api/ask', '--data-urlencode', f'q={asked}']
     assert shlex.split(http) == curl
-
-
-def test_a_question_is_answered_without_the_search_for_its_query(client, monkeypatch):
-    def search(answer, sets):
-        raise AssertionError('searched')
-
-    monkeypatch.setattr('opql_jax.explorer.snippets.as_query', search)
-    for path in ('/', '/api/ask'):
-        assert client.get(path, params={'q': QUESTION}).status_code == 200
-    with pytest.raises(AssertionError, match='searched'):
-        client.get('/snippets', params={'q': QUESTION})
 
 
 def test_other_machines_are_not_told_where_the_folder_is(folder):
@@ -343,39 +324,6 @@ def test_with_a_token_nobody_gets_in_without_it(folder):
     let_in = browser.get('/', params={'token': 'secret'})
     assert let_in.status_code == 303 and 'secret' not in let_in.headers['location']
     assert 'HttpOnly' in let_in.headers['set-cookie'] and browser.get('/').status_code == 200
-
-
-def test_a_slow_question_holds_up_no_other_page(folder, monkeypatch):
-    begun, goes_on, ask = threading.Event(), threading.Event(), app.views.ask
-
-    def slow_ask(*arguments):
-        begun.set()
-        assert goes_on.wait(120)
-        return ask(*arguments)
-
-    async def ask_and_look():
-        transport = httpx.ASGITransport(app.make_app(folder))
-        async with httpx.AsyncClient(transport=transport, base_url='http://localhost') as client:
-            slow = asyncio.create_task(client.get('/', params={'q': QUESTION}))
-            assert await asyncio.to_thread(begun.wait, 120)
-            other = await client.get('/documents')
-            assert other.status_code == 200 and not slow.done()
-            goes_on.set()
-            assert (await slow).status_code == 200
-
-    monkeypatch.setattr(app.views, 'ask', slow_ask)
-    asyncio.run(ask_and_look())
-
-
-def test_a_page_shows_what_an_update_has_made_of_the_knowledge_base(folder, tmp_path):
-    current = app.Current(folder)
-    first = current.kb()
-    assert current.kb() is first
-    manifest = folder / 'manifest.json'
-    content = manifest.read_bytes()
-    manifest.unlink()
-    manifest.write_bytes(content)  # as an update leaves it
-    assert current.kb() is not first
 
 
 def test_pages_change_nothing_unless_they_may(client):

@@ -203,22 +203,6 @@ def tide(number):
     return {'title': title, 'text': f'{title} is a film. It was directed by Ingrid Solberg.'}
 
 
-def test_texts_that_an_mcp_client_adds_at_once_are_all_added(folder, tmp_path, make_server):
-    import anyio
-
-    copy = shutil.copytree(folder, tmp_path / 'films.kb')
-    server = make_server(Current(copy), writable=True)
-
-    async def add():
-        async with anyio.create_task_group() as group:
-            for number in range(3):
-                group.start_soon(server.call_tool, 'add_text', tide(number))
-
-    anyio.run(add)
-    titles = opql_jax.open(copy).prepared.passages['title'].to_pylist()
-    assert {f'Winter Tide {number}' for number in range(3)} <= set(titles)
-
-
 def test_an_mcp_client_asks_retrieves_and_follows(folder, kb):
     calls = {
         'ask': ('ask', {'question': QUESTION}),

@@ -206,18 +206,6 @@ def test_an_entity_is_forgotten_as_the_change_has_left_it(tmp_path):
     assert documents(kb) == {'a': said, 'c': 'Oslo lies in Norway.'}
 
 
-def test_an_entity_is_forgotten_with_the_sentences_that_mention_it(half):
-    changed = remove_text(half, entities=['Charles Babbage'], processes=1)
-    # Its own document, and a sentence about Ada Lovelace.
-    assert (changed.removed, changed.cut) == (1, 1)
-    kb = opql_jax.open(half)
-    assert kb.vocab.get('Charles Babbage') is None
-    assert not any('Babbage' in text for text in documents(half).values())
-    assert 'born in London' in documents(half)['a/ada lovelace.txt']
-    with pytest.raises(InputError, match='unknown entity'):
-        remove_text(half, entities=['Charles Babbage'])
-
-
 def test_an_entity_is_not_forgotten_by_a_name_that_several_have(index):
     said = 'John Mercer was an English'
     texts = {

@@ -198,15 +198,8 @@ def test_what_is_no_text_is_told(tmp_path):
         opql_jax.open(tmp_path / 'other')
 
 
-def test_the_command(folder, tmp_path, capsys):
+def test_the_command_retrieves_for_a_file_of_questions(folder, tmp_path):
     kb = str(folder / 'kb')
-    cli.main(['ask', kb, 'Who designed the Analytical Engine?'])
-    assert 'Charles Babbage' in capsys.readouterr().out
-    cli.main(['ask', kb, 'Was the Analytical Engine designed by Charles Babbage?', '--json'])
-    record = json.loads(capsys.readouterr().out)
-    assert [one['entity'] for one in record['answers']] == ['yes']
-    assert 'Charles Babbage' in record['note']
-
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
     asked = {7: 'Who designed the Analytical Engine?', 'b': 'who is it?'}
     lines = [json.dumps({'id': key, 'question': text}) for key, text in asked.items()]
@@ -216,9 +209,6 @@ def test_the_command(folder, tmp_path, capsys):
     assert [record['id'] for record in records] == [7, 'b']
     assert all(len(record['documents']) == 2 for record in records)
 
-    questions.write_text('{"question": "no id"}\n')
-    with pytest.raises(SystemExit, match=r'error: .*questions.jsonl:1: .*id'):
-        cli.main(['retrieve', kb, '--questions', str(questions), '--out', str(out)])
     with pytest.raises(SystemExit, match='error: .*does not exist'):
         cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])
 

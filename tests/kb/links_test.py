@@ -264,14 +264,11 @@ FORGED = {
     'a text of one field': lambda kb, to: forge(kb / 'text-9/parts', 'opql-prepared', to),
     'a plan': lambda kb, to: forge(kb / 'text-9/parts', 'opql-prepared', to, 'plan.json'),
     'an old temporary index': lambda kb, to: inside(kb / '.retrieval-2.abc', to),
-    'an index in an old temporary folder': lambda kb, to: inside(kb / '.retrieval-2.abc/index', to),
     'a part': lambda kb, to: inside(kb / 'memory-9', to),
     'a segment': lambda kb, to: inside(kb / 'memory/segment-00000', to),
-    'questions': lambda kb, to: inside(kb / 'text/questions', to),
     'parts of a text': lambda kb, to: unfinished_text(kb / 'text-9', to),
     'a file of an index': lambda kb, to: unfinished_index(kb / 'retrieval-9', to),
     'the cache': lambda kb, to: inside(kb / 'cache', to),
-    'a folder of the cache': lambda kb, to: inside(kb / 'cache/other', to),
     'a folder of results': lambda kb, to: inside(next((kb / 'cache').glob('*/spans')), to),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.sets.query import Combined, Entity, Follow, Top, Where, quoted
+from opql_jax.kb.sets.query import Combined, Entity, Follow, Top, Where
 from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 
 from examples import examples
@@ -41,18 +41,6 @@ A, B, C = Entity('A'), Entity('B'), Entity('C')
 def test_texts_and_their_queries(text, query):
     assert parse(text) == query
     assert parse(str(query)) == query
-
-
-@pytest.mark.parametrize(
-    'name',
-    [
-        *('Titanic (film)', 'A . b', 'Procter & Gamble', 'say "no"', 'back\\slash "', '^x'),
-        *('The top 5', 'a [b]', 'two  spaces', 'line\n'),
-    ],
-)
-def test_names_that_need_them(name):
-    assert quoted(name).startswith('"')
-    assert parse(f'{quoted(name)} . ^{quoted(name)}') == Follow(Entity(name), name, inverse=True)
 
 
 names = st.one_of(

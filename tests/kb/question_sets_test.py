@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
+from opql_jax.corpus.questions import bracketed, to_record, write_questions
 from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
 from opql_jax.kb.open_kb import open_kb
@@ -75,21 +75,6 @@ def assert_same_metrics(found, wanted):
 # infer.
 
 
-def test_a_file_of_questions_is_answered_line_by_line(folder, kb, question_file, tmp_path):
-    infer(**folder, questions=str(question_file), output=str(tmp_path / 'a' / 'out.jsonl'), k=16)
-    records = read_predictions(tmp_path / 'a' / 'out.jsonl')
-    questions = read_questions(question_file, kb.vocab)
-    assert [(r['id'], r['question'], r['hops']) for r in records] == [
-        (q.id, bracketed(q), 2) for q in questions
-    ]
-    assert ['error' in r for r in records] == [n == 3 for n in range(12)]
-    for record, answer in zip(records, kb.answer(questions)):
-        assert [a['key'] for a in record['answers']] == [kb.vocab.keys[e] for e in answer.entities]
-        if record['answers']:
-            assert record['answers'][0]['weight'] == pytest.approx(answer.weights[0], abs=1e-5)
-            assert all(fact['sentence'] for hop in record['traces'][0] for fact in hop['evidence'])
-
-
 @with_scann
 def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
     folder, kb, tmp_path, monkeypatch, capsys
@@ -152,22 +137,6 @@ def test_scoring_again_answers_nothing_again(scored, output, folder, monkeypatch
     before = {name: (output / name).read_bytes() for name in files_below(output)}
     assert evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16) == scored[0]
     assert {name: (output / name).read_bytes() for name in files_below(output)} == before
-
-
-def test_a_question_file_is_scored_as_its_predictions_are(folder, question_file, tmp_path):
-    infer(**folder, questions=str(question_file), output=str(tmp_path / 'out.jsonl'), k=16)
-    options = dict(**folder, questions=str(question_file), k=16)
-    direct = evaluate(**options, output_dir=str(tmp_path / 'direct'))
-    lines = (tmp_path / 'out.jsonl').read_text('utf-8').splitlines(keepends=True)
-    # Ids tell which is which.
-    (tmp_path / 'out.jsonl').write_text(''.join(reversed(lines)), encoding='utf-8')
-    given = evaluate(
-        **options, output_dir=str(tmp_path / 'given'), predictions=str(tmp_path / 'out.jsonl')
-    )
-    assert files_below(tmp_path / 'given') == ['metrics.json', 'mine.cases.jsonl']
-    assert_same_metrics(given['mine'], direct['mine'])
-    assert (direct['mine']['unknown_topics'], direct['mine']['unknown_answers']) == (1, 1)
-    assert direct['mine']['questions'] == 12
 
 
 def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_file, tmp_path):

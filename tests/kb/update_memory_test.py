@@ -233,7 +233,8 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
     other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
     assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
-    for use in (open_kb, add):
+    forget = lambda _, memory, text: delete(str(text), str(memory), Selection(documents=('x',)))
+    for use in (open_kb, add, forget):
         with pytest.raises(InputError, match='is a memory of other text than'):
             use(world, memory, other)
 
@@ -323,20 +324,6 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
     with pytest.raises(InputError, match=said):
         add(world, memory, first)
     assert Memory.open(memory).hash() == state.hash()
-
-
-def test_documents_of_another_folder_are_not_deleted(world, memory, extend):
-    names = ['Zorblax', 'Quonk']
-    mine = extend('mine', world / 'text', 'real', 'Zorblax', 'Zorblax saw Quonk.', names)
-    other = extend('other', world / 'text', 'other', 'Zorblax', 'Quonk hates Zorblax.', names)
-    add(world, memory, mine)
-    state = Memory.open(memory).hash()
-    for what in ({'documents': ('other',)}, {'passages': (len(Prepared(other).passages) - 1,)}):
-        with pytest.raises(InputError, match='is a memory of other text than'):
-            delete(str(other), str(memory), Selection(**what))
-    assert Memory.open(memory).hash() == state
-    delete(str(mine), str(memory), Selection(documents=('real',)))
-    assert len(Memory.open(memory)) == len(Memory.open(world / 'memory'))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,6 @@ from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained import trained_kb, trained_model
-from opql_jax.memory import update
-from opql_jax.memory.build import EntryTable
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError
@@ -160,14 +158,12 @@ def test_asking_is_following_the_question_in_brackets_and_says_the_paths(kb):
     'text, said',
     [
         ('who met [ß]', "unknown entity 'ß'$"),
-        ('who met [{}s]', r"unknown entity '(.*)s'; did you mean '\1'"),
         ('who met {}?', 'no topic in brackets'),
         ('who met [{}\t]', r"unknown entity '(.*)\\t'; did you mean '\1'"),
         ('who met [{}', 'a bracket without its partner'),
         ('who met []', 'topic in brackets is empty'),
         ('', 'the question: expected a string that is not blank'),
         ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
-        ('who met [{}\udcff]', 'the question: code point .* surrogate'),
         ('who met [{}]' + ' and' * 250_000, r'has 1,000,0\d\d characters: ask it in .* 2,000$'),
         ('who met [{}]' + ' and' * 400, "4.. tokens, more than the encoder's 144: 'who .{,100}$"),
     ],
@@ -271,37 +267,3 @@ def test_weights_that_are_not_finite_are_no_answer(kb):
 
 
 # Updates.
-
-
-def test_a_memory_updated_since_the_training_answers_with_what_it_holds_now(world, kb, tmp_path):
-    memory = shutil.copytree(world / 'memory', tmp_path / 'memory')
-    question = next(q for q in questions_of(kb, 1) if len(hops_of(kb, [q])[0][0].entities) > 3)
-    (before,) = hops_of(kb, [question])[0]
-    target = int(before.entities[0])
-    table = entry_table(kb.memory, kb.memory.rows(kb.memory.ids[kb.memory.target == target]))
-    relations = kb.memory.relations(np.flatnonzero(kb.memory.target == target))
-    gone = update.delete(memory, entities=[target]).entries
-    update.compact(memory)
-    updated = open_kb(world, memory=memory, k=K)
-    (without,) = hops_of(updated, [question])[0]
-    assert target not in without.entities and len(without.entries)
-    assert not np.isin(without.entries, gone).any()
-    # The same ids, in other rows.
-    assert updated.evidence(without.entries) == kb.evidence(without.entries)
-    assert updated.identity != kb.identity
-    # Those about it as a target, read again: the answer is what it was, by entries with new ids.
-    injection = update.Injection(kb.vocab, kb.memory.manifest.hashes['encoder'])
-    update.inject(memory, table, lambda rows: relations[rows], injection)
-    updated = open_kb(world, memory=memory, k=K)
-    (after,) = hops_of(updated, [question])[0]
-    np.testing.assert_array_equal(after.entities, before.entities)
-    np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
-    new = after.entries >= len(kb.memory)
-    assert new.any() and not new.all() and (np.isin(before.entries, gone) == new).all()
-    assert updated.evidence(after.entries) == kb.evidence(before.entries)
-
-
-def entry_table(memory, rows):
-    """The mention pairs of some rows, as they were given to the build."""
-    columns = {name: column for name, column in memory.mentions(rows).items() if name != 'entry'}
-    return EntryTable(topic=memory.topic[rows], target=memory.target[rows], **columns)

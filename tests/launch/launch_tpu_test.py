@@ -34,10 +34,10 @@ LOOK = [
 ]
 
 
-def on(worker, command, node='my-tpu', connect=()):
+def on(worker, command):
     where = [f'--worker={worker}', '--quiet', '--ssh-flag=-oServerAliveInterval=30']
     command = f'--command=source opql_jax/launch/tpu.sh && {command}'
-    return [*VM, 'ssh', node, *PLACE, *connect, *where, command]
+    return [*VM, 'ssh', 'my-tpu', *PLACE, *where, command]
 
 
 @pytest.fixture
@@ -101,6 +101,7 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     options = {'SPOT': '1', 'NETWORK': 'net', 'SUBNETWORK': 'sub'}
     options |= {'WORKER_SETUP': 'mount /mnt/runs'}
     options['CREATE_FLAGS'] = '--internal-ips  --labels=team=kb'
+    options['CONNECT_FLAGS'] = '--internal-ip'
     made = tpu_host.commands('setup_tpu.sh', '--queued', '--dry_run', **TPU, **options)
     given = (
         '--accelerator-type=v5litepod-16 --spot --network=net --subnetwork=sub '
@@ -108,24 +109,8 @@ def test_a_dry_run_prints_how_a_tpu_is_made(tpu_host):
     ).split()
     runtime = ['--runtime-version=v2-alpha-tpuv5-lite', '--quiet']
     assert made[2] == [*QUEUE, 'create', 'my-tpu', '--node-id=my-tpu', *PLACE, *given, *runtime]
-    assert made[-1] == [*unpack[:-1], '--command=mount /mnt/runs']
-
-
-def test_a_dry_run_prints_how_slices_are_made_and_reached_by_internal_addresses(tpu_host):
-    connect, variables = ['--internal-ip'], {**TPU, 'SLICES': '2', 'CONNECT_FLAGS': '--internal-ip'}
-    made = tpu_host.commands('setup_tpu.sh', '--dry_run', **variables)
-    assert made[0][-2] == '--filter=name~/my-tpu-[0-9]+$' and made[1][-2] == LOOK[1][-2]
-    nodes = ['--node-count=2', '--node-prefix=my-tpu']
-    assert made[2][:9] == [*QUEUE, 'create', 'my-tpu', *nodes, PLACE[0]]
-    copied = [line for line in made if line[4:5] == ['scp']]
-    assert [line[6] for line in copied] == ['my-tpu-0:opql_jax.tar.gz', 'my-tpu-1:opql_jax.tar.gz']
-    assert all('--internal-ip' in line for line in copied)
-    installed = f'worker_install {tpu_host.commit}'
-    assert made[-2:] == [on('all', installed, f'my-tpu-{i}', connect) for i in (0, 1)]
-    started = tpu_host.commands('run_tpu.sh', '--dry_run', 'XLA_FLAGS=--a=b', 'train', **variables)
-    start = f'worker_start JOB {tpu_host.commit} XLA_FLAGS=--a=b train'
-    assert [on('all', start, f'my-tpu-{i}', connect) for i in (0, 1)] == started[2:4]
-    assert started[4] == on(0, 'worker_follow', 'my-tpu-0', connect)
+    reached = ['--internal-ip', '--worker=all', '--quiet']
+    assert made[-1] == [*unpack[:-3], *reached, '--command=mount /mnt/runs']
 
 
 def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
@@ -209,19 +194,15 @@ def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(
     assert len(tpu_host.started()) == 5
 
 
-@pytest.mark.parametrize('kind', ('tpu-vm', 'queued-resources'))
-def test_a_preempted_tpu_is_made_again_and_runs_the_same_command_with_the_same_commit(
-    tpu_host, kind
-):
-    queued = ['--queued'] if kind == 'queued-resources' else []
-    assert tpu_host.tpu('setup_tpu.sh', *queued)[0] == 0
+def test_a_preempted_tpu_is_made_again_and_runs_the_same_command_with_the_same_commit(tpu_host):
+    assert tpu_host.tpu('setup_tpu.sh')[0] == 0
     (tpu_host.fake / 'preempt').touch()
     (tpu_host.root / 'edited_meanwhile.py').touch()
     code, output = tpu_host.tpu('run_tpu.sh', 'train', *FLAGS, CODES='waits 0')
     assert code == 0, output
     assert 'train: the TPU was preempted; starting it again (1 of at most 100)' in output
     calls = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
-    assert calls == [(kind, 'create'), (kind, 'delete'), (kind, 'create')]
+    assert calls == [('tpu-vm', verb) for verb in ('create', 'delete', 'create')]
     for i in (0, 1):
         assert [binary for binary, *_ in tpu_host.started(i)] == [['opql_jax.train', *FLAGS]] * 2
     commit = tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit'

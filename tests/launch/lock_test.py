@@ -3,7 +3,6 @@
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 
@@ -58,22 +57,6 @@ def test_an_environment_is_installed_by_hashes_and_the_project_without_dependenc
     assert all('--require-hashes' in install for install in locked_installs)
     assert all('--no-build-isolation' in install for install in locked_installs[1:])
     assert project[-4:] == ['--no-deps', '--no-build-isolation', '-e', '.']
-
-
-def test_the_newest_versions_need_a_newer_python_and_the_script_says_so(tmp_path):
-    """An environment of the newest jax and others, for which the Python of the lock is too old."""
-    shutil.copytree(ROOT / 'launch', tmp_path / 'launch')
-    (tmp_path / 'bin').mkdir()
-    (tmp_path / 'bin/dirname').symlink_to(shutil.which('dirname'))
-    # As the check of its version ends.
-    (tmp_path / 'bin/python3').write_text(f'#!{shutil.which("bash")}\nexit 1\n')
-    (tmp_path / 'bin/python3').chmod(0o755)
-    command = [shutil.which('bash'), tmp_path / 'launch/test.sh', '--latest', 'tests/models']
-    environment = {'PATH': str(tmp_path / 'bin')}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert 'error: no Python of at least 3.12 with venv and ensurepip on PATH' in done.stderr
-    assert not (tmp_path / '.venv-latest').exists()
 
 
 # The audit.

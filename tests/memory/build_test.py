@@ -8,38 +8,12 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
-from opql_jax.memory.format import SPANS
 
-from tiny_memories import ENTITIES, HASHES, digest_of_tree, make, make_table, relations_of
+from tiny_memories import HASHES, digest_of_tree, make, make_table, relations_of
 
 
 def all_relations(memory):
     return np.concatenate(memory.relation_shards)
-
-
-def test_every_mention_pair_is_an_entry_sorted_by_topic_target_and_place(tmp_path):
-    table = make_table()
-    memory = make(tmp_path, table)
-    keys = 'target_start', 'topic_start', 'passage', 'target', 'topic'
-    rows = np.lexsort([getattr(table, key) for key in keys])
-    np.testing.assert_array_equal(memory.topic, table.topic[rows])
-    np.testing.assert_array_equal(memory.target, table.target[rows])
-    np.testing.assert_array_equal(all_relations(memory), relations_of(rows))
-    for entity in range(ENTITIES):
-        of_topic = memory.topic[memory.offsets[entity] : memory.offsets[entity + 1]]
-        assert (of_topic == entity).all() and len(of_topic) == (table.topic == entity).sum()
-
-
-def test_provenance_of_an_entry_is_the_row_it_was_encoded_from(tmp_path):
-    table = make_table()
-    memory = make(tmp_path, table)
-    ids = [39, 0, 7, 6, 7]  # any order, repeated, on both sides of a shard boundary
-    for entry, found in zip(ids, memory.provenance(ids), strict=True):
-        of_rows = relations_of(range(len(table)))
-        (row,) = np.flatnonzero((of_rows == all_relations(memory)[entry]).all(1))
-        place = lambda name, row=row: getattr(table, name)[row]
-        spans = {span: (place(f'{span}_start'), place(f'{span}_end')) for span in SPANS}
-        assert found == {'entry': entry, 'passage': table.passage[row], **spans}
 
 
 def test_averaged_entries_are_means_of_up_to_five_mentions_of_the_pair(tmp_path):
@@ -70,23 +44,6 @@ def interrupted(directory, after_shards=2, **options):
 
     with pytest.raises(KeyboardInterrupt):
         make(directory, encode=encode, **options)
-
-
-def test_finished_shards_are_not_encoded_again(tmp_path):
-    interrupted(tmp_path)
-    encoded = []
-    make(tmp_path, encode=lambda rows: encoded.append(len(rows)) or relations_of(rows))
-    assert sum(encoded) == 40 - 2 * 7
-    make(tmp_path, encode=lambda rows: pytest.fail('the memory is finished'))
-
-
-def test_a_finished_shard_that_was_damaged_since_is_made_again(tmp_path):
-    interrupted(tmp_path / 'resumed')
-    shard = tmp_path / 'resumed/segment-00000/relations-00001.npy'
-    shard.write_bytes(shard.read_bytes()[:-1] + b'x')
-    make(tmp_path / 'resumed')
-    make(tmp_path / 'undisturbed')
-    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
 
 
 @pytest.mark.parametrize('finished', [False, True])

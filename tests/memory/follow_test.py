@@ -115,22 +115,6 @@ def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows
         np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))
 
 
-@settings(max_examples=20)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_hop_equals_dense_reference(seed):
-    rng = np.random.default_rng(seed)
-    memory, table = make_memory(rng, 30)
-    query_e, query_r, topics, log_weights = make_queries(rng)
-    hop = jit_follow(query_e, query_r, topics, log_weights, memory, table)
-    expected = reference_scores(query_e, query_r, topics, log_weights, memory, table)
-    for b, (kept, beta, weights) in enumerate(reference_follow(expected, memory.target, TOP)):
-        np.testing.assert_array_equal(hop.entry_rows[b], padded(kept, -1))
-        np.testing.assert_allclose(hop.beta[b], padded(beta, 0), atol=1e-5)
-        entities, weights = zip(*weights) if weights else ((), ())
-        np.testing.assert_array_equal(hop.entities[b], padded(entities, -1))
-        np.testing.assert_allclose(hop.weights[b], padded(weights, 0), atol=1e-5)
-
-
 # Products with inf are NaN with a sign, where queries have both.
 @pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])
 @pytest.mark.parametrize('rows', ['one', 'all'])
@@ -214,47 +198,6 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     assert (hop.weights == 0).all() and (hop.beta == 0).all()
     for gradient in gradients:
         np.testing.assert_array_equal(gradient, np.zeros_like(gradient))
-
-
-def test_gradients_equal_those_of_the_dense_computation():
-    """To both query parts, the topic weights, E and the relations; k smaller than the number of
-    rows.
-    """
-    rng = np.random.default_rng(5)
-    memory, table = make_memory(rng, 30)
-    query_e, query_r, topics, log_weights = make_queries(rng)
-    topics[0] = [8, -1, 0, 3]
-    probe = rng.normal(size=(B, NUM_ENTITIES)).astype(np.float32)
-
-    def loss_of(hop):
-        onehot = jax.nn.one_hot(hop.entities, NUM_ENTITIES)  # -1 gives a row of zeros
-        return jnp.sum(jnp.einsum('bk,bkn->bn', hop.weights, onehot) * probe)
-
-    def sparse(query_e, query_r, log_weights, table, relations):
-        arrays = jax.tree.map(jnp.asarray, memory)._replace(relations=relations)
-        return loss_of(jit_follow(query_e, query_r, topics, log_weights, arrays, table))
-
-    chosen = reference_scores(query_e, query_r, topics, log_weights, memory, table)
-    kept = np.zeros_like(chosen, bool)
-    for b, (ids, _, _) in enumerate(reference_follow(chosen, memory.target, TOP)):
-        kept[b, ids] = True
-
-    def dense(query_e, query_r, log_weights, table, relations):
-        match = topics[:, :, None] == memory.topic  # [B, K, N]
-        scores = (
-            query_e @ table[memory.topic].T
-            + query_r @ relations.T
-            + jnp.einsum('bx,bxn->bn', log_weights, match)
-        )
-        beta = jax.nn.softmax(jnp.where(kept, scores, -1e9), axis=-1) * kept
-        return jnp.sum(beta @ jax.nn.one_hot(memory.target, NUM_ENTITIES) * probe)
-
-    arguments = [jnp.asarray(a) for a in (query_e, query_r, log_weights, table, memory.relations)]
-    got = jax.jit(jax.grad(sparse, argnums=(0, 1, 2, 3, 4)))(*arguments)
-    want = jax.jit(jax.grad(dense, argnums=(0, 1, 2, 3, 4)))(*arguments)
-    for g, w in zip(got, want):
-        assert np.abs(w).max() > 1e-3
-        np.testing.assert_allclose(g, w, atol=1e-5)
 
 
 def test_bad_k_and_block_are_named():

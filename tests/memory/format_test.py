@@ -10,26 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 from damage import changed, put, sign, stating
 
-from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 
-from tiny_memories import HASHES, make, relations_of
+from tiny_memories import make
 
 
 @pytest.fixture
 def directory(tmp_path):
     make(tmp_path)
     return tmp_path
-
-
-@pytest.mark.parametrize('kind', ['encoder', 'vocabulary'])
-def test_memory_of_another_encoder_or_vocabulary_names_both_hashes(directory, kind):
-    said = f'built with the {kind} {HASHES[kind]}, but .* is {"0" * 64}: use that'
-    with pytest.raises(InputError, match=said):
-        Memory.open(directory, **{f'{kind}_hash': '0' * 64})
 
 
 def reverse_provenance(directory):
@@ -74,33 +66,6 @@ def test_tombstones_of_no_entry_or_out_of_order_are_refused(directory, dead):
     sign(directory)
     with pytest.raises(ManifestError, match='tombstones-00001.npy: '):
         Memory.open(directory)
-
-
-def test_broken_manifest_and_no_memory_are_told_apart(directory, tmp_path_factory):
-    (directory / 'manifest.json').write_text('{"format": ')
-    with pytest.raises(InputError, match='not valid JSON'):
-        Memory.open(directory)
-    with pytest.raises(InputError, match='no such file; .* is not a memory'):
-        Memory.open(tmp_path_factory.mktemp('empty'))
-
-
-def test_unfinished_build_is_refused_saying_so(tmp_path):
-    def encode(rows):
-        if 3 in rows:
-            raise KeyboardInterrupt
-        return relations_of(rows)
-
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path, encode=encode)
-    said = 'build of this memory is unfinished; run build_memory again'
-    with pytest.raises(InputError, match=said):
-        Memory.open(tmp_path)
-
-
-@pytest.mark.parametrize('entry', [-1, 40])
-def test_provenance_of_an_entry_that_does_not_exist_is_an_error(directory, entry):
-    with pytest.raises(IndexError, match=f'entry {entry} is not in .* 40 entries'):
-        Memory.open(directory).provenance([0, entry])
 
 
 def test_params_hash_depends_on_paths_shapes_types_and_values_only():

@@ -26,14 +26,6 @@ def test_equal_targets_are_added_up_on_devices_as_on_the_host(targets, seed):
     assert list(zip(entities[0].tolist(), weights[0].tolist())) == expected
 
 
-def test_the_heaviest_of_equal_targets_may_count_alone():
-    entities, weights = hop.by_target(
-        np.array([5, 2, 5, 9]), np.array([0.25, 0.5, 0.5, 0.75]), np.maximum
-    )
-    assert entities.tolist() == [9, 2, 5] and weights.tolist() == [0.75, 0.5, 0.5]
-    assert [len(column) for column in hop.by_target(np.zeros(0, np.int64), np.zeros(0))] == [0, 0]
-
-
 def test_softmax_is_over_the_valid_places_in_either_library():
     logits = np.array([[1.0, np.nan, 3.0, 2.0], [np.inf, 1.0, -np.inf, 0.0]], np.float32)
     valid = np.array([[True, False, True, True], [False] * 4])

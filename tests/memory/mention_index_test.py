@@ -67,20 +67,6 @@ def test_an_entry_is_its_targets_mention_in_the_plain_passage(world, encode_alon
         np.testing.assert_allclose(relations[row], alone, atol=1e-5)
 
 
-def test_an_entry_knows_its_topic_by_the_passage_only(world):
-    memory = Memory.open(world / 'memory')
-    relations, of = memory.relations(range(len(memory))), {}
-    for row, passage, start in mentions_of(memory):
-        of.setdefault((passage, start), []).append(row)
-    shared = [rows for rows in of.values() if len(set(memory.topic[rows])) > 1]
-    assert len(shared) > 20
-    for rows in shared:
-        same = relations[rows[:1]].repeat(len(rows), 0)
-        np.testing.assert_allclose(relations[rows], same, atol=1e-5)
-    different = [rows[0] for rows in of.values()]
-    assert len(np.unique(relations[different].round(4), axis=0)) > 0.9 * len(different)
-
-
 def test_injected_text_is_encoded_as_what_is_there(world, encode_alone, tmp_path):
     tiny_training.write_memory(world / 'prepared', world / 'model', tmp_path / 'memory')
     before, vocab = len(Memory.open(tmp_path / 'memory')), Prepared(world / 'prepared').vocab

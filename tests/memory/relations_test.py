@@ -169,18 +169,12 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
     [
         (HALVES.of, {'mentions': 'average'}, 'no sum of halves'),
         (lambda m: np.zeros((len(m), DIM)), {}, r'shape \(7, 4\) for 7 mentions of relation_dim 4'),
-        (
-            lambda m: packed(unpacked(HALVES.of(m)) * np.where(m == 2, np.nan, 1)[:, None, None]),
-            {},
-            'half relation of mention 2 is not finite',
-        ),
-        (
-            lambda m: packed(unpacked(HALVES.of(m)) * 1e18),
-            {},
-            'mention 1 is not finite in float32, or above 1e',
-        ),
+        (lambda m: packed(unpacked(HALVES.of(m)) * np.where(m == 2, np.nan, 1)[:, None, None]), {},
+            'half relation of mention 2 is not finite'),
+        (lambda m: packed(unpacked(HALVES.of(m)) * 1e18), {},
+            'mention 1 is not finite in float32, or above 1e'),
     ],
-)
+)  # fmt: skip
 def test_bad_halves_are_named(tmp_path, of, options, message):
     with pytest.raises(InputError, match=message):
         build(tmp_path, Halves(HALVES.mentions, of), **options)
@@ -201,10 +195,8 @@ NAN = np.full(1, np.nan, '<f4').view(np.int8)
     'damage, message',
     [
         (changed(MENTIONS, put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
-        (
-            changed(SHARD, put((3, 1, slice(-4, None)), NAN)),
-            'halves-00001.npy: row 7 has .* not finite',
-        ),
+        (changed(SHARD, put((3, 1, slice(-4, None)), NAN)),
+            'halves-00001.npy: row 7 has .* not finite'),
         (segment(num_mentions=35), 'lists no file|expected'),
         (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
         (segment(num_mentions=0), 'json: segment-00000 has halves of 0 mentions, and .* as halves'),
@@ -213,7 +205,7 @@ NAN = np.full(1, np.nan, '<f4').view(np.int8)
         (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
         (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
     ],
-)
+)  # fmt: skip
 def test_a_signed_folder_is_not_believed(tmp_path, damage, message):
     build(tmp_path)
     damage(tmp_path)

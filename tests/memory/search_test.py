@@ -116,6 +116,17 @@ def test_chunks_do_not_change_the_result(patched, name, chunk):
     np.testing.assert_array_equal(scores, expected)
 
 
+@pytest.mark.parametrize('most', [1, 2_700])  # one query, or two beside padding
+@pytest.mark.parametrize('name', search_cases.CASES)
+def test_queries_that_are_too_many_at_a_time_find_the_same(patched, name, most):
+    patched(_chunk_rows=lambda *_: 64, MAX_SCORE_BYTES=most)
+    case, k = search_cases.make(name), search_cases.K[name]
+    expected, kept, _ = search_cases.reference(case, k)
+    scores, ids = run(case, k)
+    np.testing.assert_array_equal(ids, kept)
+    np.testing.assert_array_equal(scores, expected)
+
+
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('queries', QUERIES)
 def test_gradients_equal_those_of_the_dense_computation(on_devices, queries, devices):
@@ -223,39 +234,10 @@ def test_the_paths_for_accelerators_find_the_same(patched, on_platform, name, pl
 
 
 @pytest.mark.parametrize(
-    ('fits', 'mode', 'name'),
-    [(2, 'exact', name) for name in search_cases.CASES]
-    + [(2, 'approx', 'passages'), (0, 'exact', 'ties'), (1.5, 'exact', 'ties')],
-)
-def test_blocks_hold_what_fits_and_find_what_one_block_finds(
-    monkeypatch, patched, fits, name, mode
-):
-    case, k = search_cases.make(name), search_cases.K[name]
-    patched(_chunk_rows=lambda *_: 64)
-    whole = jax.tree.map(np.asarray, run(case, k, mode))
-    memory = shard_memory(*case.columns, make_mesh(1), mode)
-    choice = search_factored._choice(memory, k, len(case.query_e))
-    alive = 3 * (len(memory.topic) // choice.size) + choice.chunk + 1
-    alive += search_cases.NUM_ENTITIES + len(memory.factors.topics)
-    patched(MAX_SCORE_BYTES=int(fits * 4 * alive))
-    maps, of_jax = [], jax.lax.map
-    first = lambda tree: jax.tree.leaves(tree)[0]
-    noted = lambda f, xs: maps.append(first(xs).shape[:2]) or of_jax(f, xs)
-    monkeypatch.setattr(search_factored.lax, 'map', noted)
-    found = run(case, k, mode)
-    # One query at least; of two the last of 3 stands beside padding.
-    assert maps == [(len(case.query_e), 1) if fits < 2 else (-(-len(case.query_e) // 2), 2)]
-    for got, want in zip(found, whole):
-        np.testing.assert_array_equal(got, want)
-
-
-@pytest.mark.parametrize(
     ('queries', 'dtype', 'mode', 'platform'),
     [
-        (1, np.float32, 'exact', 'cpu'),
         (1024, np.float32, 'exact', 'cpu'),
         (64, np.uint16, 'exact', 'cpu'),  # bfloat16, as bits
-        (64, np.float16, 'exact', 'cpu'),
         (1024, np.float32, 'approx', 'cpu'),
         (1024, np.float32, 'exact', 'gpu'),
         (64, np.uint16, 'exact', 'gpu'),

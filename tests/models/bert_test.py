@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import (
-    TokenizerError,
-    find_minilm,
-    load_tokenizer,
-    special_ids,
-    train_wordpiece,
-)
+from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models.bert import (
     MARKER_WORDS,
     encoder_class,
@@ -69,15 +63,6 @@ def assert_like_torch(transformers, folder, rows, pad=0):
 def random_rows(vocab_size, lengths):
     rng = np.random.default_rng(1)
     return [rng.integers(1, vocab_size, length) for length in lengths]
-
-
-def test_minilm_matches_torch(transformers):
-    try:
-        folder = find_minilm()
-    except TokenizerError as e:
-        pytest.skip(str(e))
-    assert (folder / 'tokenizer.json').exists()
-    assert_like_torch(transformers, folder, random_rows(30522, [40, 2, 130]))
 
 
 # What the sizes of `tiny_bert` are called alike in; the lengths reach the last bucket of distances.
@@ -231,10 +216,7 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
 @pytest.mark.parametrize(
     ('other', 'said'),
     [
-        (
-            {'max_length': 16},
-            r'position_embedding/embedding: \(20, 8\), the model has \(16, 8\)$',
-        ),
+        ({'max_length': 16}, r'position_embedding/embedding: \(20, 8\), the model has \(16, 8\)$'),
         ({'num_layers': 3}, r'\. layers_2/[^;]+: missing, the model has \([0-9, ]+\); .* more$'),
     ],
 )
@@ -269,9 +251,7 @@ def test_missing_or_broken_files_are_named(tmp_path):
     ('config', 'said'),
     [
         ({'model_type': 'bert'}, 'missing required field `vocab_size`'),
-        ([], 'got `array`'),
         (CONFIG | {'hidden_size': '8'}, 'Expected `int`, got `str` - at `$.hidden_size`'),
-        (CONFIG | {'num_attention_heads': 0}, '>= 1 - at `$.num_attention_heads`'),
     ],
 )
 def test_a_field_of_a_configuration_that_is_missing_or_ill_typed_is_named(tmp_path, config, said):

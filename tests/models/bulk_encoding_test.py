@@ -96,11 +96,6 @@ def one_by_one(folder, pair_encoding):
 
 
 @pytest.fixture(scope='module')
-def encode(folder, pair_encoding):
-    return make(folder, pair_encoding)[0]
-
-
-@pytest.fixture(scope='module')
 def rows(folder):
     return make(folder)[1]
 
@@ -108,11 +103,6 @@ def rows(folder):
 def assert_same(found, expected):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max(initial=1))
-
-
-def test_every_row_of_a_mixed_sample_is_encoded_as_if_alone(encode, rows, one_by_one):
-    assert np.abs(one_by_one[0] - one_by_one[1]).max() > 0.01
-    assert_same(encode(rows), one_by_one)
 
 
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opql_jax.models import encoder as encoder_module
-
 import eight_devices
 import tiny_encoder
 
@@ -111,24 +109,6 @@ def test_a_row_of_nothing_but_padding_is_finite_with_a_finite_gradient(params):
     assert np.isfinite(value) and all(np.isfinite(g).all() for g in jax.tree.leaves(gradient))
 
 
-@pytest.mark.parametrize(('deterministic', 'traces'), [(True, 1), (False, 4)])
-def test_layers_without_dropout_are_traced_once(monkeypatch, deterministic, traces):
-    traced = []
-    monkeypatch.setattr(
-        encoder_module, 'attention', lambda q, k, v, bias: traced.append(q.shape) or q
-    )
-    # Of a form that no other test has.
-    encoder = ENCODER.clone(num_layers=4, dropout_rate=0.25)
-    tokens = jnp.ones((3, 7), jnp.int32)
-    initial = jax.eval_shape(encoder.init, jax.random.key(0), tokens, tokens[:, 0], tokens[:, 0])
-    del traced[:]
-    run = lambda params, key: encoder.apply(
-        params, tokens, deterministic, method='hidden', rngs={'dropout': key}
-    )
-    assert jax.eval_shape(run, initial, jax.random.key(0)).shape == (3, 7, 16)
-    assert len(traced) == traces
-
-
 def test_dropout_is_off_when_deterministic_and_a_function_of_its_key_otherwise(params):
     tokens, r1, r2 = random_rows(5, 4, 8)
     drop = lambda seed: relation(
@@ -197,25 +177,6 @@ def test_remat_and_parts_keep_less_for_the_backward_pass():
 
     assert kept() > 2 * kept(remat='dots') > 2 * kept(remat='layers') > kept(accumulate_steps=4)
     assert kept(accumulate_steps=4, remat='layers') <= kept(accumulate_steps=4)
-
-
-def test_every_parameter_gets_a_gradient(params):
-    tokens, r1, r2 = random_rows(4, 8, MAX_LENGTH)
-
-    def loss(params):
-        r, m = ENCODER.apply(params, tokens, r1, r2, r1[:, None], method='encode')
-        return jnp.sum(jnp.sin(r)) + jnp.sum(jnp.sin(m))
-
-    gradient = jax.jit(jax.grad(loss))(params)
-    for path, g in jax.tree_util.tree_leaves_with_path(gradient):
-        name = jax.tree_util.keystr(path)
-        if 'qkv' in name and 'bias' in name:
-            g = g[
-                jnp.array([0, 2])
-            ]  # a key bias adds the same to all logits of a query: no effect on softmax
-        if 'token_embedding' in name:
-            g = g[np.unique(tokens)]
-        assert (np.abs(g).reshape(g.shape[0], -1).max(-1) > 0).all(), name
 
 
 def test_bfloat16_computes_close_to_float32_and_keeps_float32_parameters_and_outputs(params):

@@ -5,7 +5,6 @@ devices.
 import jax
 import pytest
 
-from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.flops import encoder_flops, peak_flops
 
 import tiny_encoder
@@ -35,20 +34,8 @@ def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
     )
 
 
-def test_an_encoder_without_transformer_counts_nothing():
-    bag = BagOfWords(vocab_size=100, hidden_size=8, relation_dim=4, entity_dim=4)
-    assert encoder_flops(bag, (4, 64)) == 0
-
-
 @pytest.mark.parametrize(
-    'kind, peak',
-    [
-        ('TPU v5 lite', 197e12),
-        ('NVIDIA A100-SXM4-40GB', 312e12),
-        ('NVIDIA H100 80GB HBM3', 989e12),
-        ('NVIDIA H100 PCIe', 756e12),
-        ('cpu', None),
-    ],
+    'kind, peak', [('TPU v5 lite', 197e12), ('NVIDIA H100 80GB HBM3', 989e12), ('cpu', None)]
 )
 def test_the_peak_of_a_device_is_found_by_its_name(kind, peak):
     assert peak_flops(kind) == peak

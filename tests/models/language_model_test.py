@@ -222,46 +222,6 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     assert same == loss and fewer['reachable'] == pytest.approx(1 / 4)
 
 
-def test_combined_topics_are_what_each_of_them_may_have_drawn():
-    rng = np.random.default_rng(0)
-    logits = 3 * rng.normal(size=(20, 3, 5))
-    targets = rng.integers(0, 5, (20, 3, 4)).astype(np.int32)
-    missing = rng.random((20, 3, 4)) < 0.2
-    targets[missing] = -1
-    logits[:, :, 1:][missing] = -1e30
-    log_probs, used = np.log(np.maximum(softmax(logits), 1e-45)), rng.random((20, 3)) < 0.7
-    used[0], used[1] = False, [True, False, False]
-    found, flat = jax.jit(combine_topics)(log_probs.astype(np.float32), targets, used)
-    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-5)
-    for n in range(20):
-        drawn = []
-        for t in np.flatnonzero(used[n]):
-            masses = collections.Counter()
-            for target, mass in zip(targets[n, t], np.exp(log_probs[n, t, 1:])):
-                if target >= 0:
-                    masses[int(target)] += mass
-            drawn.append((masses, np.exp(log_probs[n, t, 0])))
-        expected, null = cases.combined(drawn)
-        got = collections.Counter()
-        for target, mass in zip(flat[n].tolist(), np.exp(found[n, 1:]).tolist()):
-            got[target] += mass
-        assert got.pop(-1, 0) == 0
-        assert {target: mass for target, mass in got.items() if mass} == pytest.approx(
-            expected, rel=1e-4
-        )
-        assert np.exp(found[n, 0]) == pytest.approx(null, rel=1e-4)
-    # Of a topic alone nothing changes, and the entries of its first place come first.
-    np.testing.assert_allclose(
-        np.exp(found[1, 1::3]), np.exp(log_probs[1, 0, 1:]), rtol=1e-4, atol=1e-30
-    )
-    np.testing.assert_array_equal(flat[1, ::3], targets[1, 0])
-    # What a topic that is not there would have found is no entry of anything.
-    assert (np.asarray(flat).reshape(20, 4, 3).transpose(0, 2, 1)[~used] == -1).all()
-    assert (flat[1, 1::3] == -1).all()
-    assert np.isfinite(found[:, 1:])[flat >= 0].all()
-    assert (np.asarray(found)[:, 1:][flat >= 0] > -1e29).all()
-
-
 def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
     """-log of the mass of all answers, written out over all entities: to the vector, to lambda and
     beta, and to E.

@@ -56,32 +56,22 @@ def of_entities(recognised, *mentions, name='Brenwick'):
     return kinds_of_entities(told, entities, recognised, [name] * len(recognised))
 
 
-def test_mentions_outvote_what_was_recognised_if_they_are_sure():
-    brenwick = (0, [0, 0, 3, 0])
-    assert of_entities(['person'], brenwick) == ['place']
-    assert of_entities(['person'], (0, [0, 0, 0.5, 0])) == ['person']
-    assert of_entities(['name'], (0, [0, 0, 0.5, 0])) == ['place']
-    assert of_entities(['person'], brenwick, (0, [4, 0, 0, 0]), (0, [4, 0, 0, 0])) == ['person']
-
-
-def test_mentions_do_not_outvote_the_words_of_a_name():
-    bridge = (0, [0, 9, 0, 0])
-    assert of_entities(['place'], bridge, name='Brenwick Bridge') == ['place']
-    assert of_entities(['person'], bridge, name='Brenwick Bridge') == ['organisation']
-
-
-def test_what_is_none_of_the_three_keeps_its_own_kind_or_is_a_thing():
-    thing = [0, 0, 0, 9]
-    found = of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4)))
-    assert found == ['work', 'event', 'thing', 'thing']
-
-
-def test_values_groups_languages_concepts_and_titles_stay_and_so_does_what_no_text_mentions():
-    certain = ['date', 'quantity', 'group', 'language', 'concept', 'title']
-    person = [9, 0, 0, 0]
-    assert of_entities(certain, *((i, person) for i in range(6))) == certain
+def test_mentions_outvote_what_was_recognised_if_they_are_sure_but_no_name_or_value():
+    brenwick, unsure, thing, person = [0, 0, 3, 0], [0, 0, 0.5, 0], [0, 0, 0, 9], [9, 0, 0, 0]
+    assert of_entities(['person'], (0, brenwick)) == ['place']
+    assert of_entities(['person'], (0, unsure)) == ['person']
+    assert of_entities(['name'], (0, unsure)) == ['place']
+    assert of_entities(['person'], (0, brenwick), *[(0, [4, 0, 0, 0])] * 2) == ['person']
+    # The words of a name, what no text mentions, and what is none of the three.
+    bridge = dict(name='Brenwick Bridge')
+    assert of_entities(['place'], (0, [0, 9, 0, 0]), **bridge) == ['place']
+    assert of_entities(['person'], (0, [0, 9, 0, 0]), **bridge) == ['organisation']
     assert of_entities(['place', 'place'], (1, person)) == ['place', 'person']
     assert of_entities(['place']) == ['place']
+    found = of_entities(['work', 'event', 'person', 'name'], *((i, thing) for i in range(4)))
+    assert found == ['work', 'event', 'thing', 'thing']
+    certain = ['date', 'quantity', 'group', 'language', 'concept', 'title']
+    assert of_entities(certain, *((i, person) for i in range(6))) == certain
 
 
 def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their_number():
@@ -94,6 +84,8 @@ def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their
         expected.append(KINDS[total.argmax()] if len(rows) else 'name')
     told = kinds.log_probabilities(vectors)
     assert kinds_of_entities(told, entities, ['name'] * 12, ['Brenwick'] * 12) == expected
+    # And nothing overflows.
+    assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0
 
 
 def test_bytes_are_read_back_and_others_refused():
@@ -105,12 +97,3 @@ def test_bytes_are_read_back_and_others_refused():
     for content in (b'', b'{}', kinds.to_bytes()[:-3]):
         with pytest.raises(InputError, match='safetensors'):
             MentionKinds.from_bytes(content, 6)
-
-
-def test_log_probabilities_are_those_of_a_softmax():
-    kinds, vectors = make(), np.random.default_rng(1).normal(size=(9, 6)).astype(np.float16)
-    found = kinds.log_probabilities(vectors)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, reference(kinds, vectors), atol=1e-5)
-    # And nothing overflows.
-    assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0

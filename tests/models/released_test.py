@@ -59,17 +59,6 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
         assert (np.abs(found[name] - value) <= step * 0.501).all(), name
 
 
-def test_relations_and_questions_are_nearly_those_of_the_whole_weights(folder):
-    rounded = TextEncoder.load(folder)
-    texts = ['Ann met José near the old city', 'a song of 1979, by Low']
-    topics = [(0, 3), (19, 22)]
-    targets = [(8, 12), (2, 6)]
-    read = lambda encoder: np.concatenate(
-        [encoder.encode_pairs(texts, topics, targets), encoder.encode_questions(texts, topics)]
-    )
-    assert ((read(ENCODER) * read(rounded)).sum(axis=1) > 0.999).all()
-
-
 def test_a_folder_that_is_none_is_told(tmp_path):
     said = 'nowhere/config.json: no such file; .*nowhere is not a released encoder'
     with pytest.raises(ManifestError, match=said):

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data.batching import MaskedBucket, PairBucket
 from opql_jax.data.sources.cloze import ClozeBatch
-from opql_jax.data.sources.entities import EntityBatch
-from opql_jax.data.sources.relations import RelationBatch
 from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import init_params
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.recipes import cost
-from opql_jax.training.objectives import Cloze, Entities, Relations
+from opql_jax.training.objectives import Cloze
 
 import tiny_encoder
 
@@ -38,29 +35,6 @@ def counted(objective, batch, memory=None) -> float:
 
 def filled(value, *shape, dtype=np.int32):
     return np.full((ROWS, *shape), value, dtype)
-
-
-def test_entities():
-    bucket = MaskedBucket(tokens=filled(9, TOKENS), position=filled(3), entity=filled(1))
-    assert cost.Batch(ROWS, TOKENS, 3, products=1).flops(ENCODER, ENTITIES, 0) == pytest.approx(
-        counted(Entities(rows=ROWS), EntityBatch((bucket,))), rel=0.1
-    )
-
-
-def test_relations():
-    bucket = PairBucket(
-        tokens=filled(9, TOKENS),
-        r1=filled(3),
-        r2=filled(9),
-        topic=np.arange(ROWS, dtype=np.int32) // 2,
-        target=filled(1),
-        anchor=filled(True, dtype=bool),
-        context_positions=filled(5, SOME),
-        context_entities=filled(2, SOME),
-    )
-    assert cost.Batch(ROWS, TOKENS, 2 + SOME, products=SOME).flops(
-        ENCODER, ENTITIES, 0
-    ) == pytest.approx(counted(Relations(rows=ROWS), RelationBatch((bucket,))), rel=0.1)
 
 
 @pytest.mark.parametrize('has_memory', [True, False])

@@ -39,36 +39,6 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
 
 
-@pytest.mark.parametrize(
-    ('name', 'chosen', 'counted'),
-    [
-        ('opql-lm-pretrained', {}, 3),
-        ('complexwebquestions', {'system': 'opql-lm'}, 4),
-        ('metaqa', {'system': 'opql', 'hops': 3}, 5),
-        ('msf', {'system': 'drkit', 'share': 0, 'protocol': 'novel'}, 5),
-    ],
-)
-def test_hours_are_those_of_all_that_a_recipe_trains_with_a_transformer(
-    tmp_path, name, chosen, counted
-):
-    recipe, options = catalog.find(f'paper/{name}'), Options(tmp_path, tmp_path, **chosen)
-    said = catalog.needs(recipe, options, recipe.steps(options))
-    for machine in ('v5e-16', 'v4-128', '8-H100'):
-        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
-        assert len(re.findall(r'[\w-]+ [\d.]+(?=[,)])', line.partition(' hours ')[2])) == counted
-    without = Options(tmp_path, tmp_path, **chosen, percent=50)
-    half = catalog.needs(recipe, without, recipe.steps(without))
-    dollars = lambda said: int(re.findall(r'([\d,]+) dollars', said)[0].replace(',', ''))
-    assert dollars(half) == pytest.approx(dollars(said) / 2, abs=1)
-
-
-def test_what_trains_no_transformer_takes_minutes(tmp_path):
-    chosen = {'system': 'kv-memory', 'share': 0, 'protocol': 'novel'}
-    recipe, options = catalog.find('paper/msf'), Options(tmp_path, tmp_path, **chosen)
-    said = catalog.needs(recipe, options, recipe.steps(options))
-    assert 'a few minutes on any machine' in said and 'dollars' not in said
-
-
 def test_new_relations_of_msf_are_held_out_and_asked_apart_also_over_the_encoder_of_wikipedia(
     tmp_path,
 ):

@@ -24,9 +24,6 @@ from opql_jax.recipes.recipe import (
     Recipe,
     Stage,
     Step,
-    gin_value,
-    inputs_of,
-    numbers,
     reads_of,
     run,
     run_json_of,
@@ -176,21 +173,6 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, mo
         recipes_main(['run', 'g/a', '--out', str(options.out), '--data', str(options.data)])
 
 
-def test_inputs_are_the_outputs_that_bindings_name():
-    steps = [step('text'), step('text-kb'), step('follow'), step('questions/a.jsonl')]
-    # A word that happens to be the name of a step is no input.
-    bindings = {'KB': Output(), 'TEXT': 'text-kb', 'MODEL': 'follow', 'EMBEDDING': 'text'}
-    bindings |= {'QUESTIONS': (Output('questions/a.jsonl'),)}
-    last = Step('last', 'eval', (), bindings, 'last')
-    assert inputs_of(last, [*steps, last]) == ['text-kb', 'follow', 'questions/a.jsonl']
-    # Of two steps with one output the second reads what the first wrote.
-    copied, changed = (
-        Step(name, 'a', (), {'MEMORY': 'memory'}, 'memory') for name in ('copied', 'changed')
-    )
-    assert inputs_of(copied, [copied, changed]) == []
-    assert inputs_of(changed, [copied, changed]) == ['copied']
-
-
 def make_of(path, reads):
     """Makes a file of what another one says."""
     pathlib.Path(path).write_text(f'of {pathlib.Path(reads).read_text()}')
@@ -266,24 +248,12 @@ def test_what_a_step_names_below_the_output_is_an_output():
             assert any(path.is_relative_to(output) for output in outputs), path
 
 
-def test_values_are_written_so_that_gin_reads_them_back():
-    for value, text in ((3, '3'), (None, 'None'), ('runs/x', 'runs/x'), ('2024', "'2024'")):
-        assert gin_value(value) == text
-    for value in ('', ('a', 1), False, {48: 8}):
-        assert gin_value(value) == repr(value)
-
-
 def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_something(options):
     own, default = stage('tiny', 'align', 700, 1e-3), Stage(('gin/runs/align.gin',))
     for percent, steps, by_default in ((100, 700, None), (50, 350, 1000), (0, 2, 2)):
         chosen = Options(options.out, options.data, percent=percent)
         assert train('align', own, chosen).bindings['STEPS'] == steps
         assert train('align', default, chosen).bindings.get('STEPS') == by_default
-
-
-def test_a_gin_file_takes_numbers_from_its_includes(tmp_path):
-    (tmp_path / 'own.gin').write_text("include 'gin/experiments/paper/lm_cloze.gin'\n")
-    assert numbers(str(tmp_path / 'own.gin'))['STEPS'] == 170_000
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
@@ -303,30 +273,11 @@ def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_ha
         catalog.find('demo').steps(dataclasses.replace(options, hops=2))
 
 
-def test_there_are_few_recipes_and_each_says_in_a_line_what_it_shows(capsys):
-    recipes_main(['list'])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(catalog.RECIPES) <= 60
-    assert len({recipe.summary for recipe in catalog.RECIPES.values()}) == len(lines)
-
-
 def test_a_number_that_cannot_be_is_told(tmp_path):
     for bad in f'percent=nan percent=inf percent=-5 seed=-1 world-seed={"9" * 20}'.split():
         message = f'^error: {bad.replace("world-", "world_")}.*: give a number of 0 to '
         with pytest.raises(SystemExit, match=message):
             recipes_main(['run', 'demo', '--dry-run', '--out', str(tmp_path), f'--{bad}'])
-
-
-def test_data_that_a_recipe_asks_for_once_others_are_there_are_named(tmp_path):
-    def steps(options):
-        pathlib.Path(options.file('msf/queries.json')).read_text()
-        options.file('wikipedia')
-        return []
-
-    (tmp_path / 'msf').mkdir()
-    (tmp_path / 'msf/queries.json').write_text('')
-    with pytest.raises(InputError, match='lacks wikipedia, which late reads'):
-        catalog.build(Recipe('late', 'reads more', steps), Options(tmp_path / 'out', tmp_path))
 
 
 def test_unknown_recipes_and_missing_data_are_named(options):

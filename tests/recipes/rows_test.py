@@ -6,7 +6,6 @@ import dataclasses
 import gzip
 import itertools
 import json
-import pathlib
 import re
 
 import pytest
@@ -322,23 +321,3 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
     ordered = [set(*of) for _, of in sorted(drawn.items())]
     assert len(ordered[0]) == 1
     assert all(smaller < larger for smaller, larger in zip(ordered, ordered[1:]))
-
-
-def test_the_command_line_lists_shows_and_runs(data, tmp_path, binaries):
-    def python(*arguments):
-        return binaries('recipes', *arguments)
-
-    code, listed, _ = python('list')
-    assert code == 0 and [line.split()[0] for line in listed.splitlines()] == list(catalog.RECIPES)
-    where = ('--data', str(data), '--out', str(tmp_path / 'out'))
-    code, shown, _ = python('show', 'metaqa/opql', *where)
-    assert code == 0 and 'align                        text, relations -> align  [to do]' in shown
-    code, _, error = python('run', 'metaqa/opql', '--share', '50', *where)
-    assert code == 1 and error == 'error: metaqa/opql has no --share: it has no such options\n'
-    code, printed, _ = python('run', 'metaqa/opql', '--show-gin', '--percent', '10', *where)
-    assert code == 0 and '--gin.STEPS=240' in printed and not (tmp_path / 'out').exists()
-    where = ('--data', str(tmp_path), '--out', str(tmp_path / 'out'))
-    code, _, error = python('run', 'metaqa/opql', *where)
-    assert code == 1 and error.startswith('error: ')
-    assert 'name the folder of the data sets with --data' in error
-    assert pathlib.Path(data).exists()

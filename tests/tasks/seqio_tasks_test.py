@@ -153,19 +153,13 @@ def test_align_is_evaluated_on_other_questions(directory, asked):
 
 
 def test_the_vocabulary_is_the_tokenizer(directory):
-    vocabulary = WordPieceVocabulary(directory)
-    tokenizer = Prepared(directory).tokenizer
-    ids = tokenizer.encode('the old river', add_special_tokens=False).ids
-    assert vocabulary.encode('the old river') == ids
-    assert vocabulary.encode_tf('the old river').numpy().tolist() == ids
-    assert vocabulary.encode_tf('').numpy().tolist() == []
-    assert vocabulary.decode(ids) == 'the old river'
-    assert vocabulary.decode_tf(tf.constant(ids)).numpy() == b'the old river'
-    mapped = tf.data.Dataset.from_tensors('the old river').map(vocabulary.encode_tf)
-    mapped = mapped.map(vocabulary.decode_tf)
-    assert [x.decode() for x in mapped.as_numpy_iterator()] == ['the old river']
-    assert vocabulary.vocab_size == tokenizer.get_vocab_size() and vocabulary.pad_id == 0
-    assert vocabulary == WordPieceVocabulary(directory)
+    vocabulary, words = WordPieceVocabulary(directory), 'the old river'
+    ids = Prepared(directory).tokenizer.encode(words, add_special_tokens=False).ids
+    assert vocabulary.encode(words) == ids and vocabulary.decode(ids) == words
+    encoded = tf.data.Dataset.from_tensors(words).map(vocabulary.encode_tf)
+    assert [found.tolist() for found in encoded.as_numpy_iterator()] == [ids]
+    (said,) = encoded.map(vocabulary.decode_tf).as_numpy_iterator()
+    assert said.decode() == words and vocabulary == WordPieceVocabulary(directory)
 
 
 # Sets of questions.

@@ -47,16 +47,13 @@ def test_only_matrices_decay():
     ('factory', 'of_optax', 'schedule'),
     [
         # A huge gradient must not fill Adam's second moment.
-        (
-            functools.partial(adamw, weight_decay=0.0),
-            functools.partial(optax.adamw, b2=0.98, weight_decay=0.0),
-            None,
-        ),
+        (functools.partial(adamw, weight_decay=0.0),
+            functools.partial(optax.adamw, b2=0.98, weight_decay=0.0), None),
         (optax.adafactor, optax.adafactor, None),
         (optax.lion, optax.lion, optax.exponential_decay(0.1, 2, 0.5)),
         (MOMENTUM, MOMENTUM, optax.constant_schedule(0.3)),
     ],
-)
+)  # fmt: skip
 def test_an_optimizer_and_its_schedule_are_those_of_optax_over_clipped_gradients(
     factory, of_optax, schedule
 ):
@@ -76,23 +73,17 @@ def test_an_optimizer_and_its_schedule_are_those_of_optax_over_clipped_gradients
 @pytest.mark.parametrize(
     ('given', 'message'),
     [
-        (
-            {'optimizer': optax.lion(1e-3)},
-            'cannot be made of a learning_rate .*without parentheses, such as @optax.lion',
-        ),
+        ({'optimizer': optax.lion(1e-3)},
+            'cannot be made of a learning_rate .*without parentheses, such as @optax.lion'),
         ({'optimizer': optax.clip}, 'optimizer=clip cannot be made of a learning_rate'),
         ({'optimizer': lambda learning_rate: None}, 'makes no optimizer of optax but NoneType'),
-        (
-            {'schedule': optax.cosine_decay_schedule},
-            'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$',
-        ),
+        ({'schedule': optax.cosine_decay_schedule},
+            'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$'),
         ({'schedule': 0.1}, 'schedule=0.1 gives no learning rate for a step'),
-        (
-            {'optimizer': functools.partial(adamw, moment_dtype='int8')},
-            "moment_dtype='int8': give 'float32' or 'bfloat16'",
-        ),
+        ({'optimizer': functools.partial(adamw, moment_dtype='int8')},
+            "moment_dtype='int8': give 'float32' or 'bfloat16'"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_optimizer_is_told_before_anything_is_written(tmp_path, given, message):
     with pytest.raises(TrainingError, match=message):
         tiny_training.run(tmp_path / 'prepared', tmp_path / 'run', **given)

@@ -188,20 +188,6 @@ def test_steps_that_are_not_made_cannot_be_traced(tmp_path, steps):
         make_progress(tmp_path, 4, 10, profile_steps=steps)
 
 
-def test_metrics_of_checkpoints_are_logged_beside_those_of_training(tmp_path):
-    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    steps = []
-
-    def evaluate(step):
-        steps.append(step)
-        assert (tmp_path / 'run/checkpoints' / str(step)).is_dir()
-        return {'dev/mrr': step / 10}
-
-    tiny_training.run(prepared, tmp_path / 'run', checkpoint_every=2, on_checkpoint=evaluate)
-    assert steps == [2, 3]
-    assert scalars(tmp_path / 'run')['dev/mrr'] == pytest.approx({2: 0.2, 3: 0.3})
-
-
 @pytest.mark.skipif(importlib.util.find_spec('torch') is None, reason='torch is not installed')
 def test_nothing_waits_for_torch():
     loaded = (

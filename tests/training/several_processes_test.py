@@ -24,10 +24,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 SCRIPT = TESTS / 'support' / 'train_in_processes.py'
 # What CI tries in two processes, and what `-m slow` tries besides: a process compiles for itself.
 STAGES = ('memory', 'eval', 'relations', 'follow')
-SLOW_STAGES = {
-    2: ('inject', 'eval open', 'passages', 'whole memory'),
-    4: ('relations', 'slices'),
-}
+SLOW_STAGES = {2: ('inject', 'eval open', 'passages', 'whole memory'), 4: ('relations', 'slices')}
 
 
 @pytest.fixture(scope='module')

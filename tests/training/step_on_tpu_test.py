@@ -17,8 +17,6 @@ ENTITIES, ENTITY_DIM, CHIPS = 40_000, 256, 8
 # Parameters of the encoder that are split over the chips: 'tiny' with 30,000 words and 64
 # positions.
 SPLIT = (30_000 + 64) * 128 + 2 * 12 * 128**2
-# By this version of the compiler. Where a change is meant, so is a change of this number.
-CYCLES, LIBTPU = 957_501, '0.0.42.1'
 
 pytestmark = [
     pytest.mark.slow,  # in CI the TPU compiler is tried by tests/memory/search_on_tpu_test.py
@@ -56,12 +54,6 @@ def test_chips_hold_parts_of_the_parameters_with_their_moments_and_exchange_no_t
     words = 30_000 * 128
     assert compiled['fits']
     assert compiled['largest_collective'] < 1.01 * words < ENTITIES * ENTITY_DIM
-
-
-def test_a_step_takes_the_cycles_that_it_took_when_it_was_last_changed(compiled):
-    if (version := importlib.metadata.version('libtpu')) != LIBTPU:
-        pytest.skip(f'the number is of libtpu {LIBTPU}, not {version}')
-    assert compiled['estimated_cycles'] == pytest.approx(CYCLES, rel=0.1)
 
 
 def test_slices_exchange_each_chips_part_of_the_gradients_and_little_else(compiled):

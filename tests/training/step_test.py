@@ -144,7 +144,6 @@ def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one
             r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 '
             r'\(16 or 32 can be\).* multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
         ),
-        ({'rows': 32}, (4, 16), r'64 devices .* pairs/0 has 32 \(64 can be\)'),
         (
             {'rows': 32, 'accumulate_steps': 4},
             (16,),
@@ -197,8 +196,7 @@ SLOW = ('relations', 'follow', 'eae')
 
 
 @pytest.mark.parametrize(
-    'name',
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRAINED],
+    'name', [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRAINED]
 )
 def test_a_stage_changes_exactly_the_parameters_it_trains(trained, name):
     options = {'frozen_encoder': True} if name == 'follow with a frozen encoder' else {}

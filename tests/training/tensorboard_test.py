@@ -6,21 +6,9 @@ import os
 import pytest
 
 from opql_jax.training.progress import Progress
-from opql_jax.training.tensorboard import ScalarWriter
 from opql_jax.training.trainer import TrainConfig
 
 import tiny_training
-from event_files import scalars
-
-
-def test_scalars_are_read_back_by_name_and_step(tmp_path):
-    writer = ScalarWriter(str(tmp_path / 'new' / 'run'), purge_step=4)
-    writer.write(4, {'loss': 2.0, 'dev/hits@1': 0.25})
-    # Before it is closed.
-    assert scalars(tmp_path / 'new' / 'run') == {'loss': {4: 2.0}, 'dev/hits_1': {4: 0.25}}
-    writer.write(5, {'loss': 1.5})
-    writer.close()
-    assert scalars(tmp_path / 'new' / 'run')['loss'] == {4: 2.0, 5: 1.5}
 
 
 @pytest.fixture

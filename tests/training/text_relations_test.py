@@ -12,7 +12,6 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.sources.text_relations import UNUSED
 from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder
@@ -199,13 +198,6 @@ def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp
     ):
         with pytest.raises(InputError, match=message):
             release(**there, **{'form': 'transformers'} | changed)
-
-
-def test_rows_that_a_batch_has_no_mention_for_are_unused(text, corpus):
-    batch = make(corpus, relations=1, pairs=12, rows_per_label=8).source(Prepared(text))[0]
-    unused = (batch.tokens != 0).sum(axis=1) == 2  # [CLS] [SEP]
-    assert unused.any() and not unused.all()
-    assert (unused == (batch.label == UNUSED)).all() and (unused == (batch.inverse == UNUSED)).all()
 
 
 def test_sentences_stay_what_minilm_says_of_them(corpus, tmp_path):

@@ -74,18 +74,11 @@ def train_wrongly(prepared, workdir, kind, steps):
     return tiny_training.run(prepared, workdir, objective, **windows)
 
 
-def test_a_run_that_does_not_go_wrong_is_not_stopped(prepared, tmp_path):
-    assert np.isfinite(train_wrongly(prepared, tmp_path, 'nan loss', ())['loss'])
-    assert steps_of(tmp_path) == [9, 10]
-
-
 @pytest.mark.parametrize(
     'how, when, checkpoints, said',
     [
         ('nan loss', (4, 5), [3], r'step 5: the loss is nan \(gradient norm '),
-        ('nan loss', (0,), [], 'step 1: the loss is nan '),
         ('nan loss', (9,), [6, 9], 'step 10: the loss is nan '),
-        ('infinite loss', (3,), [3], 'step 4: the loss is inf '),
         ('nan gradient', (8,), [3, 6], r'step 9: the loss is \d+\.\d+ \(gradient norm nan\)'),
     ],
 )
