@@ -564,11 +564,15 @@ def _is_one_person(name: str, title: str) -> bool:
     (first, *inner), (title_first, *title_inner) = name.split() or [''], title.split() or ['']
     if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]):
         return False
-    is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
     middle, title_middle = inner[:-1], title_inner[:-1]
     if middle and title_middle and len(middle) != len(title_middle):
         return False
-    return is_one(first, title_first) and all(map(is_one, middle, title_middle))
+    return is_one_word(first, title_first) and all(map(is_one_word, middle, title_middle))
+
+
+def is_one_word(word: str, other: str) -> bool:
+    """Whether two words are one, or one is the initial of the other."""
+    return word == other or (1 in (len(word), len(other)) and word[0] == other[0])
 
 
 def _abbreviates(short: str, long: str) -> bool:
