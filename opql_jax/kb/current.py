@@ -24,7 +24,7 @@ class Current:
         self._opened = self._version(), open_kb(folder, **options)
 
     def kb(self) -> VirtualKB:
-        """The newest version, or the one before while another thread opens that; or InputError."""
+        """The newest version, or the one before while another opens that; InputError if gone."""
         if self._opened[0] != self._version() and self._lock.acquire(blocking=False):
             try:
                 self._open()

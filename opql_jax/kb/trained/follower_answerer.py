@@ -24,7 +24,7 @@ from opql_jax.training.objectives import Follow
 
 
 class _Program(NamedTuple):
-    """What the compiled program depends on; JAX's cache keeps it, and no answerer by it."""
+    """What the compiled program depends on: a key of JAX's cache that keeps no answerer alive."""
 
     encoder: RelationEncoder
     follower: Follower

@@ -176,10 +176,7 @@ def learn(
 def _linked(
     kb: VirtualKB, pairs, order, most: int
 ) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
-    """The first questions, in an order, that can be learnt from, others up to there, and reasons.
-
-    The others can only be asked; of these the reasons are counted.
-    """
+    """The first `most` questions, in `order`, to learn from, those passed over, and why: counts."""
     by_name = collections.defaultdict(set)
     for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
         for spelling in (name, *aliases):
