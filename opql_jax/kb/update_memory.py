@@ -65,12 +65,13 @@ def update_memory(
     step: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Calls `inject`, `delete` or `compact`, which `action` names.
+    """Adds entries to a memory, deletes some, or frees the space of deleted ones.
 
     Text that is injected into the memory of the knowledge base's manifest becomes the text of the
     manifest.
 
     Args:
+        action: 'inject', 'delete' or 'compact', which are the functions of these names.
         kb, text, memory: the knowledge base, and its parts that the action reads and changes; those
             of the manifest if None.
         model: the part that is the `model_dir` of `inject`.

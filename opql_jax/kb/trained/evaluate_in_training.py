@@ -12,8 +12,11 @@ def evaluate_checkpoints(
 ) -> Callable[[int], dict[str, float]] | None:
     """The `on_checkpoint` of `trainer.train` that scores splits such as '1-hop/dev', or files.
 
-    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>. None without
-    `questions`; the other arguments are those of the training run.
+    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>.
+
+    Args:
+        kb, text, model, memory: as of the training run.
+        questions: what is scored; None comes back without.
     """
     if not (names := as_tuple(questions)):
         return None
