@@ -161,7 +161,7 @@ class Piece(NamedTuple):
 
 
 def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[str, Any]:
-    """What `document.html` shows of a document: its passages in pieces (`Piece`), and its sentences.
+    """What `document.html` shows of a document: its passages in pieces, and its sentences.
 
     `cited` are characters of its text; `digest` tells that from any other.
     """
