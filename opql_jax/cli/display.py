@@ -37,7 +37,7 @@ def print_lines(text: str) -> None:
     Console().print(shown, soft_wrap=True)
 
 
-def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool, hops: int = 1) -> None:
+def print_answer(kb: VirtualKB, text: str, top: int, as_json: bool, hops: int) -> None:
     """Prints the answer to a question, or the set that a query names."""
     found = kb.find(text, hops)
     print_json(found.to_record(top)) if as_json else print_lines(found.to_text(top))

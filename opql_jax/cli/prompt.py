@@ -96,8 +96,9 @@ class Prompt:
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
                 self._answers = None  # if this is refused, there is nothing to explain
-                self._answers, text = self._in_thread(_found, self.kb, line, self._hops, self._top)
-                print_lines(text)
+                found = self._in_thread(self.kb.find, line, self._hops)
+                print_lines(self._in_thread(found.to_text, self._top))
+                self._answers = found
             elif word == ':why':
                 print_lines(self._in_thread(self._answered().explain, self._chosen(rest)))
             elif word == ':forget':
@@ -187,12 +188,6 @@ class Prompt:
         if self._calls:
             sys.stdout.flush()
             os._exit(0)
-
-
-def _found(kb: VirtualKB, text: str, hops: int, top: int) -> tuple[WeightedEntities, str]:
-    """What a line finds, and what is printed of it."""
-    found = kb.find(text, hops)
-    return found, found.to_text(top)
 
 
 def _edit_lines(prompt: Prompt):

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,8 +16,7 @@ from opql_jax.corpus.rejected import convert_lines
 MAX_MENTION = 1000
 
 
-@dataclasses.dataclass(frozen=True)
-class Mention:
+class Mention(NamedTuple):
     """The characters `[start, end)` of a text, in code points, that name an entity by its key."""
 
     start: int

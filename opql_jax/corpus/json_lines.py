@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import json
+import numbers
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -165,6 +166,20 @@ def check_string(field: str, value: object) -> None:
         value.encode('utf-8')
     except UnicodeEncodeError as error:
         raise InputError(f'{field}: code point {error.start} is half a surrogate pair') from error
+
+
+def id_of(record: dict) -> str:
+    """The `id` of a record, which may be a number; InputError if it is no string that names it."""
+    name = str(record['id']) if type(record['id']) is int else record['id']
+    check_string('id', name)
+    return name
+
+
+def check_count(field: str, value: object) -> int:
+    """A number of at least 1, else InputError."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise InputError(f'{field}: expected a number of at least 1, found {short_repr(value)}')
+    return int(value)
 
 
 def string_field(record: dict, field: str, default: str | None = None, prefix: str = '') -> str:

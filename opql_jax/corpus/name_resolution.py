@@ -28,7 +28,15 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import stands_as_place
 from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.recognition import begins_sentence
-from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap, starting_in
+from opql_jax.corpus.spans import (
+    MAX_NAME,
+    POSSESSIVE,
+    VALUES,
+    Span,
+    covering,
+    overlap,
+    starting_in,
+)
 from opql_jax.corpus.speakers import Turn, first_persons, turns
 
 # From the first of many spaces only, so that none is searched twice.
@@ -73,11 +81,16 @@ def _fold(name: str) -> str:
 
 
 def plain_letters(text: str) -> str:
-    """A text without case and accents."""
+    """A text without case and accents, with plain letters for others."""
+    return text.lower() if text.isascii() else without_accents(text).casefold().translate(_LETTERS)
+
+
+def without_accents(text: str) -> str:
+    """A text without accents, by Unicode's compatibility decomposition."""
     if text.isascii():
-        return text.lower()
-    letters = (c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c))
-    return ''.join(letters).casefold().translate(_LETTERS)
+        return text
+    letters = unicodedata.normalize('NFKD', text)
+    return ''.join(c for c in letters if not unicodedata.combining(c))
 
 
 def without_brackets(title: str) -> str:
@@ -102,10 +115,13 @@ def resolve(
     """
     documents = list(documents)
     titles = _Titles(documents)
-    resolved, spellings = [], titles.spellings()
+    # Each title is a spelling, if no text has it.
+    spellings = {
+        key: collections.Counter({without_brackets(title): 0}) for key, title in titles.name.items()
+    }
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
-    said_by, places, terms_of = [], [], []
+    resolved, said_by, places, terms_of = [], [], [], []
     for document, recognised in zip(documents, spans, strict=True):
         said_by.append(turns(document.text, document.title))
         speakers = {Span(turn.name_start, turn.name_end, 'person') for turn in said_by[-1]}
@@ -113,7 +129,8 @@ def resolve(
         terms = defined_terms(document.text, found)
         places.append(_with_terms(document.text, found, terms))
         terms_of.append(terms)
-    persons = _persons(documents, places)
+    kinds_of_names = _kinds_of_names(documents, places)
+    persons = {name for name, kind in kinds_of_names.items() if kind == 'person'}
     places = [_without_pairs(*of, persons, titles) for of in zip(documents, places)]
     names_of = [_Names(*of, titles, persons) for of in zip(documents, places, terms_of)]
     shared = _SharedNames(names_of, titles)
@@ -183,12 +200,10 @@ def _with_terms(text: str, spans: Sequence[Span], terms: Sequence[Defined]) -> l
 
 def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]) -> list[Mention]:
     """The mentions of a text with those by 'I' and 'my', see `speakers`; by start."""
-    if not said:
-        return mentions
     entity_at = {mention.start: mention.entity for mention in mentions}
-    places = first_persons(text, said, [(mention.start, mention.end, 0) for mention in mentions])
+    places = first_persons(text, said, mentions)
     meant = [Mention(start, end, entity_at[turn.name_start]) for start, end, turn in places]
-    return sorted([*mentions, *meant], key=lambda mention: mention.start)
+    return sorted([*mentions, *meant])
 
 
 def _persons_meant(
@@ -212,8 +227,7 @@ def _with_pronouns(
     """A document with what its pronouns mean, of which `persons` are known."""
     mentions = document.mentions or ()
     found = [*mentions, *persons, *possessives(document.text, mentions, kinds)]
-    found.sort(key=lambda mention: mention.start)
-    return dataclasses.replace(document, mentions=tuple(found))
+    return dataclasses.replace(document, mentions=tuple(sorted(found)))
 
 
 def _most_frequent(kinds: collections.Counter[str]) -> str:
@@ -222,14 +236,16 @@ def _most_frequent(kinds: collections.Counter[str]) -> str:
     return min(known, key=lambda kind: (-kinds[kind], kind), default=UNKNOWN_KIND)
 
 
-def _persons(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> set[str]:
-    """The folded names that most of their mentions take for persons, of those with a kind."""
+def _kinds_of_names(
+    documents: Sequence[Document], spans: Sequence[Sequence[Span]]
+) -> dict[str, str]:
+    """The kind of each folded name that most of its mentions have, of those with a kind."""
     kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for document, found in zip(documents, spans):
         for span in found:
             if span.kind not in (*VALUES, CONCEPT):
                 kinds[fold(document.text[span.start : span.end])][span.kind] += 1
-    return {name for name, counts in kinds.items() if _most_frequent(counts) == 'person'}
+    return {name: _most_frequent(counts) for name, counts in kinds.items()}
 
 
 def _without_pairs(
@@ -274,11 +290,6 @@ class _Titles:
         names = (name for name in bare if name[0].isupper() and len(name) <= MAX_NAME)
         self._linker = MentionLinker(EntityVocab.from_names(names))
 
-    def spellings(self) -> dict[str, collections.Counter[str]]:
-        """The spelling of each key, counted 0 times, in the order of the documents."""
-        bare = {key: without_brackets(title) for key, title in self.name.items()}
-        return {key: collections.Counter({title: 0}) for key, title in bare.items()}
-
     def has(self, name: str) -> bool:
         """Whether a folded name is a title, with or without its brackets."""
         return name in self.name or name in self._with_base
@@ -289,13 +300,11 @@ class _Titles:
 
     def with_titles(self, spans: Sequence[Span], text: str) -> list[Span]:
         """A text's spans, and the titles it mentions in place of those inside them; by start."""
-        starts = [span.start for span in spans]
         whole = []
         for start, end, _ in self._linker.link(text):
-            i = bisect.bisect_right(starts, start) - 1
             # A word that begins a sentence is written as a name is: there recognition decides.
             is_name = ' ' in text[start:end] or not begins_sentence(text, start)
-            if is_name and not (i >= 0 and end <= spans[i].end):
+            if is_name and not ((around := covering(spans, start)) and end <= around.end):
                 whole.append(Span(start, end, UNKNOWN_KIND))
         return _in_place_of(spans, whole)
 
@@ -335,12 +344,10 @@ class _Names:
         self.about = titles.entity_of(document)
         title = fold(without_brackets(document.title_entity or ''))
         names = {title: UNKNOWN_KIND} if title else {}
-        kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._places: set[int] = set()  # where a surname stands for a place
         for span in spans:
             if span.kind not in (*VALUES, CONCEPT):
                 name = fold(document.text[span.start : span.end])
-                kinds[name][span.kind] += 1
                 if ' ' not in name and stands_as_place(document.text, span.start, span.end):
                     self._places.add(span.start)
                 is_known = names.get(name, UNKNOWN_KIND) != UNKNOWN_KIND
@@ -348,8 +355,7 @@ class _Names:
                     names[name] = 'person' if name in persons else span.kind
         self.persons = {name for name, kind in names.items() if kind == 'person'}
         self._families = {name.rpartition(' ')[2] for name in self.persons if ' ' in name}
-        # What most of the document's own mentions take a name for.
-        self.kind = {name: _most_frequent(counts) for name, counts in kinds.items()}
+        self.kind = _kinds_of_names([document], [spans])
         self.defined = {fold(t.term): fold(document.text[t.start : t.end]) for t in terms}
         # Franz Joseph Haydn, in a text about Joseph Haydn.
         has_first_name = ' ' in title and title.split()[0] not in _PARTICLES
@@ -413,9 +419,9 @@ class _Names:
 
     def entity(self, span: Span, name: str) -> str:
         """The key of the entity that a mention means, by its folded name."""
-        if span.start in self._places and self.long.get(name) in self.persons:
-            return self._titles.meant_by(name, self._document, span.start, span.end)
-        return self._titles.meant_by(self._full(name), self._document, span.start, span.end)
+        is_place = span.start in self._places and self.long.get(name) in self.persons
+        name = name if is_place else self._full(name)
+        return self._titles.meant_by(name, self._document, span.start, span.end)
 
     def _full(self, name: str) -> str:
         """The folded name that a folded name is short for, or that itself."""
@@ -558,11 +564,15 @@ def _is_one_person(name: str, title: str) -> bool:
     (first, *inner), (title_first, *title_inner) = name.split() or [''], title.split() or ['']
     if name == title or not (inner and title_inner and inner[-1] == title_inner[-1]):
         return False
-    is_one = lambda one, other: one == other or (1 in (len(one), len(other)) and one[0] == other[0])
     middle, title_middle = inner[:-1], title_inner[:-1]
     if middle and title_middle and len(middle) != len(title_middle):
         return False
-    return is_one(first, title_first) and all(map(is_one, middle, title_middle))
+    return is_one_word(first, title_first) and all(map(is_one_word, middle, title_middle))
+
+
+def is_one_word(word: str, other: str) -> bool:
+    """Whether two words are one, or one is the initial of the other."""
+    return word == other or (1 in (len(word), len(other)) and word[0] == other[0])
 
 
 def _abbreviates(short: str, long: str) -> bool:

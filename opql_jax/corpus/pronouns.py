@@ -21,7 +21,7 @@ from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
-from opql_jax.corpus.spans import VALUES, starting_in
+from opql_jax.corpus.spans import VALUES, covering, overlap, starting_in
 from opql_jax.corpus.speakers import Turn
 
 # Not 'he or she' and 'his/her', which are nobody's.
@@ -100,28 +100,22 @@ def pronouns(
     found_pronouns = list(_PRONOUN.finditer(text)) if named else []
     if not found_pronouns or found_pronouns[0].start() < named[0].start:
         return []
-    starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
+    starts = sentence_starts(text, mentions)
     sentence_number = lambda at: bisect.bisect_right(starts, at)
     is_he: dict[str, bool] = {}
     for mention in named:
         if (he := _gender(text, mention)) is not None:
             is_he.setdefault(mention.entity, he)
     entity_at = {mention.start: mention.entity for mention in mentions}
-    begins = [turn.start for turn in said]
-    ends = [mention.end for mention in mentions]
     places: list[_Pronoun] = []
     for pronoun in found_pronouns:
         start, end = pronoun.span()
-        overlapping = bisect.bisect_right(ends, start)
-        if overlapping < len(mentions) and mentions[overlapping].start < end:
-            continue
         # 'the bundle of His'.
         is_name = pronoun[0][0].isupper() and not begins_sentence(text, start)
-        if is_name or pronoun['behind'] in _BEHIND_OBJECT:
+        if is_name or pronoun['behind'] in _BEHIND_OBJECT or overlap(mentions, start, end):
             continue
-        turn = bisect.bisect_right(begins, start) - 1
-        is_said = turn >= 0 and start < said[turn].end
-        speaker = entity_at.get(said[turn].name_start) if is_said else None
+        turn = covering(said, start)
+        speaker = entity_at.get(turn.name_start) if turn else None
         he = pronoun['he'] is not None
         places.append(_Pronoun(start, end, he, sentence_number(start), speaker))
     persons = []
@@ -208,7 +202,7 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
     found = list(_POSSESSIVE.finditer(text))
     if not found:
         return []
-    starts = sentence_starts(text, [(mention.start, mention.end, 0) for mention in mentions])
+    starts = sentence_starts(text, mentions)
     resolved: list[Mention] = []
     last = -1
     for match in found:

@@ -15,8 +15,8 @@ answers are keys of a vocabulary, or else names or aliases.
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
@@ -24,6 +24,8 @@ from opql_jax.corpus.json_lines import (
     check_object,
     check_string,
     errors_at,
+    id_of,
+    read_json_lines,
     short_repr,
     write_json_lines,
 )
@@ -35,6 +37,8 @@ RELATION_SEPARATOR = ' > '
 MAX_HOPS = 100
 # Longest question, in characters.
 LONGEST = 2000
+
+T = TypeVar('T')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +107,7 @@ def read_questions(
 
     def convert(number: int, record) -> Question:
         nonlocal linker
-        _check(record, seen)
+        name = _check(record, seen)
         if 'topics' in record:
             topics = tuple((start, end) for start, end in record['topics'])
             own_names = [record['question'][start:end] for start, end in topics]
@@ -115,10 +119,10 @@ def read_questions(
             entities = [entity for _, _, entity in spans]
             if not spans:
                 raise InputError('topics: missing, and the text mentions no name: mark its topic')
-        seen[str(record['id'])] = f'line {number}'
+        seen[name] = f'line {number}'
         answers, unknown_answers = look_up_answers(record.get('answers', ()), vocab)
         via = tuple(_ids(n and vocab.get(n) for n in names) for names in record.get('via', ()))
-        asked = str(record['id']), record['question'], topics, _ids(entities)
+        asked = name, record['question'], topics, _ids(entities)
         hops, label = record.get('hops', 1), record.get('type', '')
         return Question(*asked, answers, unknown_answers, hops, label, via)
 
@@ -150,8 +154,7 @@ def write_questions(path: str | os.PathLike, records: Iterable[Mapping]) -> None
         seen: dict[str, str] = {}
         for number, record in enumerate(records, 1):
             with errors_at(f'{path}: record {number}'):
-                _check(record, seen)
-            seen[str(record['id'])] = f'record {number}'
+                seen[_check(record, seen)] = f'record {number}'
             yield record
 
     write_json_lines(path, checked())
@@ -204,13 +207,31 @@ def bracketed(question: Question) -> str:
     return text
 
 
-def _check(record: Any, seen: Mapping[str, str]) -> None:
-    """Raises InputError, naming the field, unless a record has the form above and a new id."""
+def read_plain(path: str | os.PathLike, convert: Callable[[dict], T]) -> list[tuple[str | int, T]]:
+    """The ids of the questions `{"id", "question", …}` of a file, each with its conversion."""
+    found, seen = [], {}
+    for number, record in read_json_lines(path):
+        with errors_at(f'{path}:{number}'):
+            name = _check_plain(record, seen)
+            found.append((record['id'], convert(record)))
+            seen[name] = f'line {number}'
+    if not found:
+        raise InputError(f'{path}: no question in the file')
+    return found
+
+
+def _check_plain(record: Any, seen: Mapping[str, str]) -> str:
+    """The new id of a record with a question; else InputError."""
     check_object(record, 'id', 'question')
-    check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
-    if first := seen.get(str(record['id'])):
+    if first := seen.get(name := id_of(record)):
         raise InputError(f'id: {short_repr(record["id"])} is already that of {first}')
     check_text('question', record['question'])
+    return name
+
+
+def _check(record: Any, seen: Mapping[str, str]) -> str:
+    """The id of a record; InputError, naming the field, unless it has the form above and is new."""
+    name = _check_plain(record, seen)
     if 'topics' in record:
         _check_spans(record['topics'], record['question'])
     _check_names('answers', record.get('answers', []))
@@ -230,6 +251,7 @@ def _check(record: Any, seen: Mapping[str, str]) -> None:
         _check_names(f'via[{i}]', names, nullable=True)
         if not names:
             raise InputError(f'via[{i}]: no entity; leave via out where nobody knows them')
+    return name
 
 
 def _check_names(field: str, names: object, nullable: bool = False) -> None:

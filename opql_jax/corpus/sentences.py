@@ -28,7 +28,7 @@ _OPENERS = frozenset(
 _DOTTED = re.compile(r'(?:\w\.)+\w$')
 
 
-def sentence_starts(text: str, mentions: Sequence[tuple[int, int, int]] = ()) -> list[int]:
+def sentence_starts(text: str, mentions: Sequence[tuple[int, int, object]] = ()) -> list[int]:
     """The offsets (code points) where a text's sentences start, rising; none if it is blank.
 
     A sentence ends at a stop followed by space and something other than a lower-case letter, which

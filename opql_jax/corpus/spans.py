@@ -47,6 +47,12 @@ def overlap(places: Sequence[Place], start: int, end: int) -> bool:
     return i < len(places) and places[i].start < end
 
 
+def covering(places: Sequence[P], at: int) -> P | None:
+    """The one of some disjoint places, sorted by start, that has the character `at`; else None."""
+    i = bisect.bisect_right(places, at, key=_start) - 1
+    return places[i] if i >= 0 and at < places[i].end else None
+
+
 def whole_words(name: str) -> str:
     """A pattern for a name where it stands as whole words: 'He' is not in 'Herbert'."""
     before, after = (r'\b' if c.isalnum() else '' for c in (name[0], name[-1]))

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.layout import TIME
 from opql_jax.corpus.sentences import sentence_starts
+from opql_jax.corpus.spans import Span, covering, overlap
 
 _FIRST_PERSON = re.compile(r"(?<![\w.'’&-])(?:I|[Mm]y|[Mm]e|[Mm]yself|[Mm]ine)(?![\w&-]|\.\w)")
 _NAME = r'[^\W\d_](?:[^\n<>:;,()|"“”\[\]]{0,58}[^\s<>:;,()|"“”\[\]])?'
@@ -134,35 +136,28 @@ def _author(text: str, title: str) -> tuple[int, int] | None:
 
 
 def first_persons(
-    text: str, said: Sequence[Turn], mentions: Sequence[tuple[int, int, int]] = ()
+    text: str, said: Sequence[Turn], mentions: Sequence[Mention] = ()
 ) -> Iterator[tuple[int, int, Turn]]:
     """The first 'I', 'my' or 'me' of each sentence and turn, outside of quotes, with the turn.
 
-    `mentions` are `(start, end, entity)` by start, which no sentence starts in and no place
-    overlaps.
+    No sentence starts in one of the `mentions`, by start, and no place overlaps one.
     """
     if not said:
         return
-    quoted = [match.span() for match in _QUOTED.finditer(text)]
-    quote_starts = [start for start, _ in quoted]
+    quotes = [Span(*match.span(), 'quote') for match in _QUOTED.finditer(text)]
     starts = sentence_starts(text, mentions)
-    begins = [turn.start for turn in said]
-    ends = [mention[1] for mention in mentions]
-    last, sentence_places = None, {*starts, *begins}
+    last, sentence_places = None, {*starts, *(turn.start for turn in said)}
     for match in _FIRST_PERSON.finditer(text):
-        i = bisect.bisect_right(begins, match.start()) - 1
-        j = bisect.bisect_right(quote_starts, match.start()) - 1
-        k = bisect.bisect_right(ends, match.start())
+        start, end = match.span()
         # "George I", "World War I"
-        before = _CAPITAL_BEFORE.search(text, max(0, match.start() - 30), match.start())
+        before = _CAPITAL_BEFORE.search(text, max(0, start - 30), start)
         if before and match[0] == 'I' and before.start() not in sentence_places:
             if before[0].strip() not in _DAYS:
                 continue
-        if i < 0 or match.start() >= said[i].end or (j >= 0 and match.start() < quoted[j][1]):
+        turn = covering(said, start)
+        if not turn or covering(quotes, start) or overlap(mentions, start, end):
             continue
-        if k < len(mentions) and mentions[k][0] < match.end():
-            continue
-        sentence = bisect.bisect_right(starts, match.start()), i
+        sentence = bisect.bisect_right(starts, start), turn
         if sentence != last:
-            yield (*match.span(), said[i])
+            yield start, end, turn
             last = sentence

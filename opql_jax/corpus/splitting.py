@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import tables
+from opql_jax.corpus import spans, tables
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.layout import is_statement
 from opql_jax.corpus.linking import Span
@@ -142,13 +142,7 @@ def split_document(
                 pieces.append(cut)
 
     statements = _statements(text)
-    statement_starts = [start for start, _ in statements]
-
-    def statement(piece: tuple[int, int]) -> int:
-        """The number of the line that a piece is of, if that is a statement; else -1."""
-        i = bisect.bisect_right(statement_starts, piece[0]) - 1
-        return i if i >= 0 and piece[0] < statements[i][1] else -1
-
+    statement = lambda piece: spans.covering(statements, piece[0])
     passages, first, cut_mentions = [], 0, []
     while first < len(pieces):
         # Sums of counts find the last piece that may fit, a count of the whole text decides.
@@ -185,13 +179,13 @@ def split_document(
     return passages
 
 
-def _statements(text: str) -> list[tuple[int, int]]:
+def _statements(text: str) -> list[spans.Span]:
     """The places of lines that state something by themselves, see `layout.is_statement`."""
     found, start = [], 0
     if '\n' in text and (': ' in text or ' | ' in text):
         for line in text.split('\n'):
             if is_statement(line):
-                found.append((start, start + len(line)))
+                found.append(spans.Span(start, start + len(line), 'statement'))
             start += len(line) + 1
     return found
 

@@ -137,7 +137,7 @@ class Explorer:
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
         found = views.entity(self._kb(), _text(request, 'name'), page)
-        more = (page + 1) * views.FACTS < found.num_facts
+        more = (page + 1) * views.FACTS < found['num_facts']
         return self._page('entity.html', entity=found, page=page, more=more)
 
     def entities(self, request: Request) -> Response:
@@ -344,9 +344,9 @@ def serve(
         listening.bind((host, port))
         listening.listen()  # so that who reads the address below can use it at once
     except OSError as error:
+        give = 'give another --port, or 0 for a free one'
         raise InputError(
-            f'{host}:{port} cannot be listened at ({error.strerror}): give '
-            'another --port, or 0 for a free one'
+            f'{host}:{port} cannot be listened at ({error.strerror}): {give}'
         ) from None
     shown = socket.gethostname() if host in _ALL_ADDRESSES else f'[{host}]' if ':' in host else host
     query = f'?{urlencode({"token": token})}' if token else ''

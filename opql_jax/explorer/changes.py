@@ -26,9 +26,7 @@ class _Done(NamedTuple):
     """A change that was made.
 
     Attributes:
-        id: of the change.
-        documents: those that it changed, by id, each before and after it; None where there was or
-            is none.
+        documents: those that it changed, by id, before and after it; None where there is none.
         removed: those that it removed, first to last, each after how many documents it stood.
     """
 
@@ -56,14 +54,10 @@ class Changes:
 
     A new version costs what all of the text costs. So one is made at a time, and the changes that
     are asked for meanwhile go into the next one together, in order; one that is refused leaves the
-    others as they are.
-
-    A form says what its page showed, and changes nothing else: what has become something else since
-    is refused.
+    others as they are. What is no longer as the page of a form showed it is refused.
 
     Attributes:
-        secret: what a form has to hold, so that it is one of a page of ours; a page elsewhere can
-            send forms, but not read ours.
+        secret: what a form of ours holds; a page elsewhere can send forms, but not read ours.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -85,7 +79,7 @@ class Changes:
         return document['id']
 
     def forget(self, document: str, digest: str) -> None:
-        """Removes a document; `digest` is that of the shown text, see `views.Document`."""
+        """Removes a document; `digest` is that of the shown text, see `views.document`."""
 
         def edit(changed, before):
             passages = views.passages_of(changed.before, document)
@@ -112,12 +106,9 @@ class Changes:
     def undo(self, change: str) -> None:
         """Takes back the last change, which a page has shown by its id."""
         with self._lock:
-            if not self._done or self._done[-1].id != change:
-                raise InputError(
-                    'another change was made since, or this one was taken back: nothing was '
-                    f'changed; {_LOOK_AGAIN}'
-                )
-            done = self._done[-1]
+            if not (done := self.last) or done.id != change:
+                since = 'another change was made since, or this one was taken back'
+                raise InputError(f'{since}: nothing was changed; {_LOOK_AGAIN}')
             with change_text.change(self._folder, processes=1) as changed:
                 for id, (before, after) in done.documents.items():
                     if changed.documents.get(id) != after:
@@ -138,7 +129,7 @@ class Changes:
     @property
     def last(self) -> _Done | None:
         """The last change that can be taken back."""
-        return next(iter(self._done[-1:]), None)
+        return self._done[-1] if self._done else None
 
     def _make(self, edit: _Edit) -> None:
         """Makes a change once the version being made is finished; raises what is wrong with it."""

@@ -6,8 +6,7 @@ import time
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Connections that are open at a time. One more closes the one that has waited for its client
-# longest.
+# Connections that are open at a time. One more closes the one that has waited longest.
 CONNECTIONS = 200
 # Seconds that a connection waits for its client to send the head of a request, to send the body of
 # one, and to take a response.

@@ -34,13 +34,7 @@ class Neighbour(NamedTuple):
 
 
 class Map(NamedTuple):
-    """A map of entities.
-
-    Attributes:
-        picture: an SVG.
-        clusters: the names of those that belong together, in each the one with most facts first.
-        legend: the kinds that there are, each with the class of its colour.
-    """
+    """An SVG, names that belong together (that with most facts first), and kinds with colours."""
 
     picture: str
     clusters: list[list[str]]
@@ -126,35 +120,37 @@ def _pairs(kb: VirtualKB, entities: Sequence[int]) -> dict[tuple[int, int], int]
 
 def _clusters(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> list[list[int]]:
     """Clusters, the one with most entities first; in each the entities in their order."""
-    weights: dict[int, dict[int, int]] = {entity: {} for entity in entities}
-    for (left, right), count in pairs.items():
-        weights[left][right] = weights[right][left] = count
-    label = {entity: entity for entity in entities}
-    for _ in range(len(entities)):
-        changed = False
-        for entity in entities:
-            votes: collections.Counter[int] = collections.Counter()
-            for other, count in weights[entity].items():
-                votes[label[other]] += count
-            if votes and votes[label[entity]] < max(votes.values()):
-                label[entity] = max(votes, key=lambda name: (votes[name], -entities.index(name)))
-                changed = True
-        if not changed:
+    weights = _weights(entities, pairs)
+    label = np.arange(len(entities))
+    for _ in entities:
+        before = label.copy()
+        for row, counts in enumerate(weights):
+            votes = np.bincount(label, counts)
+            if votes[label[row]] < votes.max():
+                label[row] = votes.argmax()
+        if (label == before).all():
             break
     groups: dict[int, list[int]] = {}
-    for entity in entities:
-        groups.setdefault(label[entity], []).append(entity)
+    for entity, of in zip(entities, label.tolist()):
+        groups.setdefault(of, []).append(entity)
     return sorted(groups.values(), key=len, reverse=True)
+
+
+def _weights(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> np.ndarray:
+    """How many facts there are between entities: [n, n], in their order."""
+    row = {entity: number for number, entity in enumerate(entities)}
+    weights = np.zeros((len(entities), len(entities)))
+    for (left, right), count in pairs.items():
+        weights[row[left], row[right]] = weights[row[right], row[left]] = count
+    return weights
 
 
 def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[int, np.ndarray]:
     """Places in the picture, in the order given."""
-    count, row = len(entities), {entity: number for number, entity in enumerate(entities)}
+    count, weights = len(entities), _weights(entities, pairs)
     angles = 2 * np.pi * np.arange(count) / max(count, 1)
     places = np.stack([np.cos(angles), np.sin(angles)], 1) * 0.5
-    pull = np.zeros((count, count))
-    for (left, right), facts in pairs.items():
-        pull[row[left], row[right]] = pull[row[right], row[left]] = 1 + math.log(facts)
+    pull = np.where(weights > 0, 1 + np.log(np.maximum(weights, 1)), 0)
     ideal = 1 / math.sqrt(max(count, 1))
     for step in range(_STEPS):
         between = places[:, None] - places[None]
@@ -168,7 +164,7 @@ def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[
     low, high = places.min(0), places.max(0)
     unit = (places - low) / np.maximum(high - low, 1e-9)
     scaled = unit * [_WIDTH - 200, _HEIGHT - 60] + [100, 30]
-    return {entity: scaled[number] for number, entity in enumerate(entities)}
+    return dict(zip(entities, scaled))
 
 
 def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -205,15 +201,11 @@ def _svg(
     middle: int | None = None,
     halos: Sequence[Sequence[int]] = (),
 ) -> str:
-    drawn = [
-        (
-            f'<circle class="halo halo-{number % 6}" cx="{places[entity][0]:.0f}" '
-            f'cy="{places[entity][1]:.0f}" r="44"/>'
-        )
-        for number, cluster in enumerate(halos)
-        if len(cluster) > 1
-        for entity in cluster
-    ]
+    drawn = []
+    for number, cluster in enumerate(halos):
+        for x, y in (places[entity] for entity in cluster if len(cluster) > 1):
+            halo = f'class="halo halo-{number % 6}" cx="{x:.0f}" cy="{y:.0f}"'
+            drawn.append(f'<circle {halo} r="44"/>')
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
     drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (

@@ -18,8 +18,7 @@ LOOPBACK = ('localhost', '127.0.0.1', '::1')
 # this one.
 _HEADERS = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
-    "'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors "
-    "'none'",
+    "'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     'X-Content-Type-Options': 'nosniff',
     # With 'no-referrer' browsers would send forms of ours with the origin 'null', as those of other
     # pages.
@@ -59,7 +58,7 @@ class Guard:
         rate: float | None = None,
         origins: Collection[str] = (),
     ):
-        """Takes the application, and who may use it.
+        """Takes the application, and who may use it; InputError: not an origin.
 
         Args:
             app: what is guarded.
@@ -68,9 +67,6 @@ class Guard:
             token: if one is needed.
             rate: requests a second of a client.
             origins: whose pages may read `/api/…`, such as 'https://notes.example'.
-
-        Raises:
-            InputError: not an origin.
         """
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):

@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,85 +33,12 @@ from opql_jax.retrieval.words import words_of
 _ROWS, _EXAMPLES, _LISTED = 25, 3, 200
 
 
-class Kind(NamedTuple):
-    """A kind of entities: their number, mentions and facts, and the names mentioned most."""
-
-    kind: str
-    entities: int
-    mentions: int
-    facts: int
-    examples: list[str]
-
-
-class Relation(NamedTuple):
-    """How often two entities were read together in some way, and an example."""
-
-    relation: str
-    times: int
-    example: str
-
-
-class Bar(NamedTuple):
-    """A range of lengths, how many have one, and their share, 0 to 1, of the most frequent."""
-
-    lengths: str
-    times: int
-    share: float
-
-
-class Lengths(NamedTuple):
-    """How long the things of a kind are: their number, and how often each range occurs."""
-
-    what: str
-    number: int
-    least: int
-    median: float
-    mean: float
-    greatest: int
-    bars: list[Bar]
-
-
-class Report(NamedTuple):
-    """What the page shows.
-
-    Attributes:
-        info: what `opql info` tells.
-        kinds: entities by kind, most entities first.
-        often: entities that are mentioned most, with their kinds and mentions.
-        wordings: facts by what stands between the two names in a sentence, unless that is function
-            words only, most frequent first; of both directions one counts.
-        kinds_of_pairs: facts by the kinds of their two entities.
-        pairs: pairs of entities by how often they were read together.
-        num_pairs: different pairs of entities, and of `mentioned_pairs`, those of mentions in one
-            passage, how many became facts (`near_pairs`).
-        lengths: of documents, passages, sentences and entities.
-        reasons: why documents were left out, with their numbers; `rejected` are the first of them.
-        dropped: names that too many documents mention to be linked, with the share of documents.
-        unlinked: documents in which no name was recognised, and `lonely`, entities that no fact
-            leads to or from.
-        made: how it was made, by the names of settings.
-    """
-
-    info: dict[str, Any]
-    kinds: list[Kind]
-    often: list[tuple[str, str, int]]
-    wordings: list[Relation]
-    kinds_of_pairs: list[Relation]
-    pairs: list[Relation]
-    num_pairs: int
-    mentioned_pairs: int
-    near_pairs: int
-    lengths: list[Lengths]
-    reasons: list[tuple[str, int]]
-    rejected: list[dict]
-    dropped: list[tuple[str, float]]
-    unlinked: int
-    lonely: int
-    made: dict[str, str]
+# Times that two entities were read together in some way: the way, how often, and an example.
+_Times = list[tuple[str, int, str]]
 
 
 def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
-    """Writes the page of a knowledge base of plain text, whole or not at all.
+    """Writes the page of a knowledge base, whole or not at all.
 
     InputError: this is no knowledge base of plain text, or the file is a link.
     """
@@ -124,8 +51,8 @@ def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
         partial.write_text(page, encoding='utf-8')
 
 
-def make_report(kb: str | os.PathLike) -> Report:
-    """Counts what the answering version has; InputError unless it is of plain text."""
+def make_report(kb: str | os.PathLike) -> dict[str, Any]:
+    """What `report.html` shows of the answering version; InputError unless it is of plain text."""
     folder = KBFolder(kb)
     with folder.hold() as stated:
         parts = Parts.of(folder, stated)
@@ -133,56 +60,50 @@ def make_report(kb: str | os.PathLike) -> Report:
         info, manifest = describe_version(folder, stated), text.manifest
         names = text.vocab.names
         kinds = IndexFolder(folder.part(parts.retrieval)).kinds or text.vocab.kinds
-        mentions = np.bincount(_mentioned(text), minlength=len(names))
+        mentioned = text.passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
+        mentions = np.bincount(mentioned, minlength=len(names))
         facts = np.diff(memory.offsets)
         often = np.argsort(-mentions, kind='stable')
         most = often[:_ROWS].tolist()
-        rejected = [
-            json.loads(line)
-            for file in rejected_files(folder, text)
-            for line in file.read_bytes().splitlines()
-        ]
-        wordings, kinds_of_pairs, pairs, num_pairs = _relations(text, kinds, memory)
-        return Report(
-            info=info,
-            kinds=_kinds(names, kinds, mentions, facts, often),
-            often=[(names[row], kinds[row], int(mentions[row])) for row in most if mentions[row]],
-            wordings=wordings,
-            kinds_of_pairs=kinds_of_pairs,
-            pairs=pairs,
-            num_pairs=num_pairs,
-            mentioned_pairs=manifest.counts.pair_rows // 2,
-            near_pairs=memory.manifest.num_mentions // 2,
-            lengths=_all_lengths(text, facts),
-            reasons=collections.Counter(one['reason'] for one in rejected).most_common(_ROWS),
-            rejected=rejected[:_LISTED],
-            dropped=sorted(manifest.dropped_entities.items(), key=lambda item: -item[1]),
-            unlinked=manifest.counts.documents_without_mentions,
-            lonely=int((facts == 0).sum()),
-            made=_made(folder, stated, text, memory),
-        )
+        lines = [file.read_bytes().splitlines() for file in rejected_files(folder, text)]
+        rejected = [json.loads(line) for of_file in lines for line in of_file]
+        return {
+            'info': info,
+            'kinds': _kinds(names, kinds, mentions, facts, often),
+            'often': [
+                (names[row], kinds[row], int(mentions[row])) for row in most if mentions[row]
+            ],
+            **_relations(text, kinds, memory),
+            # Pairs of mentions in one passage, and how many of these became facts.
+            'mentioned_pairs': manifest.counts.pair_rows // 2,
+            'near_pairs': memory.manifest.num_mentions // 2,
+            'lengths': _all_lengths(text, facts),
+            'reasons': collections.Counter(one['reason'] for one in rejected).most_common(_ROWS),
+            'rejected': rejected[:_LISTED],
+            'dropped': sorted(manifest.dropped_entities.items(), key=lambda item: -item[1]),
+            'unlinked': manifest.counts.documents_without_mentions,
+            'lonely': int((facts == 0).sum()),
+            'made': _made(folder, stated, text, memory),
+        }
 
 
-def _mentioned(text: Prepared) -> np.ndarray:
-    """The entity of each mention."""
-    return text.passages['mentions'].combine_chunks().flatten().field('entity').to_numpy()
-
-
-def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndarray) -> list[Kind]:
+def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndarray) -> list[tuple]:
+    """Kinds by falling number of entities: that, their mentions and facts, and examples."""
     members: dict[str, list[int]] = collections.defaultdict(list)
     for row in often.tolist():
         members[kinds[row]].append(row)
     found = []
     for kind, rows in members.items():
         numbers = len(rows), int(mentions[rows].sum()), int(facts[rows].sum())
-        found.append(Kind(kind, *numbers, [names[row] for row in rows[:_EXAMPLES]]))
-    return sorted(found, key=lambda kind: -kind.entities)
+        found.append((kind, *numbers, [names[row] for row in rows[:_EXAMPLES]]))
+    return sorted(found, key=lambda of_kind: -of_kind[1])
 
 
-def _relations(
-    text: Prepared, kinds: Sequence[str], memory: Memory
-) -> tuple[list[Relation], list[Relation], list[Relation], int]:
-    """Wordings, kinds of pairs and pairs with their numbers, and the number of different pairs."""
+def _relations(text: Prepared, kinds: Sequence[str], memory: Memory) -> dict[str, _Times | int]:
+    """Facts by what stands between the two names, by their kinds, and by themselves.
+
+    The most frequent first; `num_pairs` are the different ones. Function words alone are left out.
+    """
     rows = np.arange(len(memory))
     # Each pair of mentions is there in both directions, of which the one in the order of the text
     # counts.
@@ -207,15 +128,15 @@ def _relations(
     says = lambda words: any(len(word) > 1 for word in words_of(words))
     common = [counter.most_common() for counter in counters]
     common[0] = [(words, times) for words, times in common[0] if says(words)]
-    wordings, kinds_of_pairs, pairs = (
-        [Relation(way, times, of_way[way]) for way, times in ways[:_ROWS]]
-        for ways, of_way in zip(common, examples)
-    )
-    pairs = [pair._replace(relation='') for pair in pairs]
-    return wordings, kinds_of_pairs, pairs, len(counters[2])
+    names_of_ways = 'wordings', 'kinds_of_pairs', 'pairs'
+    shown: dict[str, _Times | int] = {
+        name: [(way, times, of_way[way]) for way, times in ways[:_ROWS]]
+        for name, ways, of_way in zip(names_of_ways, common, examples)
+    }
+    return shown | {'num_pairs': len(counters[2])}
 
 
-def _all_lengths(text: Prepared, facts: np.ndarray) -> list[Lengths]:
+def _all_lengths(text: Prepared, facts: np.ndarray) -> list[dict[str, Any]]:
     documents = (document.text for document in read_documents(text.file(tables.DOCUMENTS_FILE)))
     passages = text.passages['text'].to_pylist()
     sentences = (
@@ -232,7 +153,8 @@ def _all_lengths(text: Prepared, facts: np.ndarray) -> list[Lengths]:
     ]
 
 
-def _lengths(what: str, numbers: Sequence[int]) -> Lengths:
+def _lengths(what: str, numbers: Sequence[int]) -> dict[str, Any]:
+    """How long the things of a kind are, and how often each range occurs (1: the most frequent)."""
     values = np.array(numbers, np.int64)
     # 0, 1, 2 to 3, 4 to 7, and so on.
     counts = np.bincount([number.bit_length() for number in numbers])
@@ -240,11 +162,17 @@ def _lengths(what: str, numbers: Sequence[int]) -> Lengths:
     for bits, count in enumerate(counts.tolist()):
         first, last = (1 << bits) // 2, (1 << bits) - 1
         lengths = f'{first:,}' if last <= first else f'{first:,} to {last:,}'
-        bars.append(Bar(lengths, count, count / counts.max()))
+        bars.append((lengths, count, count / counts.max()))
     used = np.flatnonzero(counts)
-    bars = bars[used[0] :] if len(used) else []
-    least, median, mean, most = values.min(), np.median(values), values.mean(), values.max()
-    return Lengths(what, len(values), int(least), float(median), float(mean), int(most), bars)
+    return {
+        'what': what,
+        'number': len(values),
+        'least': int(values.min()),
+        'median': float(np.median(values)),
+        'mean': float(values.mean()),
+        'greatest': int(values.max()),
+        'bars': bars[used[0] :] if len(used) else [],
+    }
 
 
 def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str, str]:
@@ -253,11 +181,9 @@ def _made(folder: KBFolder, stated, text: Prepared, memory: Memory) -> dict[str,
     settings = text.manifest.settings
     fields, stored = encoder.encoder, memory.manifest
     formats: Iterable = (text.manifest, stored, encoder)
+    layers = f'{fields.num_layers} layers of {fields.hidden_size}'
     return {
-        'Encoder': (
-            f'{fields.num_layers} layers of {fields.hidden_size}, relations of '
-            f'{fields.relation_dim} numbers'
-        ),
+        'Encoder': f'{layers}, relations of {fields.relation_dim} numbers',
         'Parameters of the encoder': stored.hashes['encoder'],
         'Text': f'passages of at most {settings["max_tokens"]} tokens',
         'Memory': f'{len(memory):,} facts, relations as {stored.dtype}',

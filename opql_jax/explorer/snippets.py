@@ -31,8 +31,7 @@ def snippets(
     """The ways to ask something again.
 
     Args:
-        members: what was found: an answer to a question, or the set of a query.
-        sets: evaluates the queries of the knowledge base.
+        members, sets: what was found, and what evaluates queries.
         text: what was asked.
         kb: the folder of the knowledge base.
         address, needs_token: of `/api/ask`, and whether it needs a token.

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -43,15 +43,13 @@ class Found(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What a question or query found.
+    """What a question or query found; `is_sure` and `notes` are those of a `WeightedEntities`.
 
     Attributes:
         found: the best.
         citations: the sentences that they rest on, by their numbers from 1, each once.
         first: how many of these the first answer rests on.
         picture: of the paths of the first answers (SVG).
-        is_sure: see `Answer`; None of a set.
-        notes: what to know about it.
     """
 
     found: list[Found]
@@ -68,56 +66,22 @@ def members(kb: VirtualKB, text: str) -> WeightedEntities:
     return kb.find(text)
 
 
-def ask(kb: VirtualKB, text: str, top: int = ANSWERS) -> Answered:
+def ask(kb: VirtualKB, text: str) -> Answered:
     """Answers a question or a query, with the facts that the best answers rest on."""
     answer = members(kb, text)
     numbers: dict[Citation, int] = {}
     found = []
-    for member in itertools.islice(answer, top):
+    for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
     first = max((step.number for one in found[:1] for step in one.path), default=0)
-    drawn = [tuple(step.fact for step in one.path) for one in found[:_DRAWN] if one.path]
-    picture = path_graph.draw(drawn)
+    picture = path_graph.draw([tuple(step.fact for step in one.path) for one in found[:_DRAWN]])
     return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
 
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
     citation = cite(kb.store, fact)
     return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
-
-
-class Wording(NamedTuple):
-    """Facts about an entity with the same words between the mentions; whether it comes `first`."""
-
-    words: str
-    first: bool
-    facts: list[Fact]
-
-
-class Entity(NamedTuple):
-    """An entity.
-
-    Attributes:
-        name, kind: its own.
-        num_facts: how many facts lead from it.
-        short: by kind the entities that most facts lead to, each with their number.
-        wordings: the facts of this page by their wording.
-        documents: those about it, as ids and titles.
-        picture: of its neighbours (SVG).
-        num_neighbours: how many there are.
-        legend: the kinds in the picture, each with the class of its colour.
-    """
-
-    name: str
-    kind: str
-    num_facts: int
-    short: list[tuple[str, list[tuple[str, int]]]]
-    wordings: list[Wording]
-    documents: list[tuple[str, str]]
-    picture: str
-    num_neighbours: int
-    legend: list[tuple[str, str]]
 
 
 # Kinds as headings, in the order in which they are told.
@@ -132,8 +96,13 @@ _KINDS = {
 _OF_A_KIND = 6
 
 
-def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
-    """What was read about an entity, `FACTS` facts a page."""
+def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
+    """What `entity.html` shows of an entity, `FACTS` facts a page.
+
+    `short` are by kind the entities that most facts lead to, each with their number; `wordings` the
+    facts of this page by the words between the mentions, with whether the entity comes first;
+    `documents` the ids and titles of those about it; `picture` (SVG) and `legend` its neighbours.
+    """
     (found,) = kb.entity(name).entities.tolist()
     facts, num_facts = paths.facts_about(kb.store, found, page * FACTS, FACTS)
     groups: dict[tuple[str, bool], list[Fact]] = {}
@@ -149,17 +118,18 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> Entity:
         short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
     table = kb.prepared.passages
     about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
-    return Entity(
-        names[found],
-        kinds[found],
-        num_facts,
-        [(heading, ones) for heading, ones in short.items() if ones],
-        [Wording(words, first, facts) for (words, first), facts in wordings],
-        list(dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())).items()),
-        entity_graph.draw_neighbours(kb, found, near),
-        len(near),
-        entity_graph.colours([kinds[one.entity] for one in near[: entity_graph.NEIGHBOURS]]),
-    )
+    drawn = near[: entity_graph.NEIGHBOURS]
+    return {
+        'name': names[found],
+        'kind': kinds[found],
+        'num_facts': num_facts,
+        'short': [(heading, ones) for heading, ones in short.items() if ones],
+        'wordings': [(words, first, facts) for (words, first), facts in wordings],
+        'documents': dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())),
+        'picture': entity_graph.draw_neighbours(kb, found, near),
+        'num_neighbours': len(near),
+        'legend': entity_graph.colours([kinds[one.entity] for one in drawn]),
+    }
 
 
 class Page(NamedTuple, Generic[T]):
@@ -190,25 +160,11 @@ class Piece(NamedTuple):
     is_cited: bool
 
 
-class Document(NamedTuple):
-    """A document.
+def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+    """What `document.html` shows of a document: its passages in pieces, and its sentences.
 
-    Attributes:
-        id, title: its own.
-        passages: each as pieces of text.
-        sentences: of all passages.
-        digest: of its text.
+    `cited` are characters of its text; `digest` tells that from any other.
     """
-
-    id: str
-    title: str
-    passages: list[list[Piece]]
-    sentences: list[str]
-    digest: str
-
-
-def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Document:
-    """A document by its id, its recognised entities, and the characters that are cited."""
     rows = _rows_of(kb.prepared, name)
     if not len(rows):
         removed = 'if a page led here, the document was removed since'
@@ -224,7 +180,8 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> Docum
         list(_pieces(kb, passage, _in_passage(kb, row, passage, cited)))
         for row, passage in zip(rows.tolist(), passages)
     ]
-    return Document(name, passages[0]['title'], texts, sentences, digest(passages))
+    told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
+    return {'id': name, 'title': passages[0]['title'], **told}
 
 
 def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:

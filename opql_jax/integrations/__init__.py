@@ -11,6 +11,11 @@ def opened(kb: Any) -> Any:
     return opql_jax.open(kb) if isinstance(kb, str | os.PathLike) else kb
 
 
+def known(**metadata: Any) -> dict[str, Any]:
+    """The metadata of a document, as far as it is known."""
+    return {name: value for name, value in metadata.items() if value is not None}
+
+
 def folder_of(kb: Any) -> str:
     """The absolute path of a knowledge base, which stands for it where a retriever is pickled."""
     return os.path.abspath(kb.folder.path)

@@ -20,7 +20,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
 from pydantic import BeforeValidator, PlainSerializer
 
-from opql_jax.integrations import folder_of, opened
+from opql_jax.integrations import folder_of, known, opened
 from opql_jax.kb.text.retrieve import Retrieved
 
 
@@ -65,13 +65,12 @@ class OPQLRetriever(BaseRetriever):
 
 
 def _document(found: Retrieved) -> Document:
-    metadata = {
-        'source': found.document,
-        'title': found.title,
-        'score': found.probability,
-        'why': found.why,
-        'start_index': found.start,
-        'evidence': found.sentence,
-    }
-    known = {name: value for name, value in metadata.items() if value is not None}
-    return Document(page_content=found.text, id=found.document, metadata=known)
+    metadata = known(
+        source=found.document,
+        title=found.title,
+        score=found.probability,
+        why=found.why,
+        start_index=found.start,
+        evidence=found.sentence,
+    )
+    return Document(page_content=found.text, id=found.document, metadata=metadata)

@@ -15,7 +15,7 @@ import os
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from opql_jax.integrations import folder_of, opened
+from opql_jax.integrations import folder_of, known, opened
 from opql_jax.kb.text.retrieve import Retrieved
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -51,13 +51,7 @@ class OPQLRetriever(BaseRetriever):
 
 
 def _node(found: Retrieved) -> NodeWithScore:
-    metadata = {
-        'source': found.document,
-        'title': found.title,
-        'why': found.why,
-        'evidence': found.sentence,
-    }
-    known = {name: value for name, value in metadata.items() if value is not None}
+    said = known(source=found.document, title=found.title, why=found.why, evidence=found.sentence)
     place = {'start_char_idx': found.start, 'end_char_idx': found.end}
-    node = TextNode(id_=found.document, text=found.text, metadata=known, **place)
+    node = TextNode(id_=found.document, text=found.text, metadata=said, **place)
     return NodeWithScore(node=node, score=found.probability)

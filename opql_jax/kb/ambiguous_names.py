@@ -7,15 +7,13 @@ import numpy as np
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import short_repr
-from opql_jax.corpus.name_resolution import fold
+from opql_jax.corpus.name_resolution import fold, is_one_word
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import facts_about
 
-# Other meanings of a name that a note lists.
-_LISTED = 5
-# Unknown names that a note tells.
-_TOLD = 3
+# Other meanings of a name that a note lists, and unknown names that one tells.
+_LISTED, _TOLD = 5, 3
 
 
 def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
@@ -44,22 +42,14 @@ def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
 def _is_variant(name: str, other: str) -> bool:
     """Whether no word tells two unlike names apart: 'F. Schubert' and 'Franz Schubert'."""
     short, long = sorted((fold(name).split(), fold(other).split()), key=len)
-    return short != long and all(any(_is_word(word, one) for one in long) for word in short)
-
-
-def _is_word(word: str, other: str) -> bool:
-    """Whether two words are one, or one is the initial of the other."""
-    return word == other or (1 in (len(word), len(other)) and word[0] == other[0])
+    return short != long and all(any(is_one_word(word, one) for one in long) for word in short)
 
 
 def candidates(store: FactStore, entities: Sequence[int], write: Callable[[str], str]) -> str:
     """Entities that a name may mean, a line each: `write`'s name, kind, and a sentence."""
     kinds, name = store.vocab.kinds, store.linker.unique_name
-    lines = (
-        f'  {one_line(write(name(e)))} ({kinds[e]}): {hanging(_about(store, e), 4)}'
-        for e in entities
-    )
-    return '\n'.join(lines)
+    line = lambda e: f'  {one_line(write(name(e)))} ({kinds[e]}): {hanging(_about(store, e), 4)}'
+    return '\n'.join(map(line, entities))
 
 
 def _about(store: FactStore, entity: int) -> str:

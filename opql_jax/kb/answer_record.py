@@ -41,18 +41,13 @@ def object_schema(
 
 def path_record(store: FactStore, facts: Iterable[Fact]) -> list[dict[str, Any]]:
     """The records of facts, each with the sentence that states it; see `FACT`."""
-    return [_fact_record(store, fact) for fact in facts]
-
-
-def _fact_record(store: FactStore, fact: Fact) -> dict[str, Any]:
-    record: dict[str, Any] = {'topic': fact.topic, 'target': fact.target}
-    if fact.relation is not None:
-        record['relation'] = fact.relation
-    if fact.inverse:
-        record['inverse'] = True
-    citation = cite(store, fact)
-    stated = citation._asdict() if citation else {}
-    return record | {name: value for name, value in stated.items() if value is not None}
+    records = []
+    for fact in facts:
+        record = {name: getattr(fact, name) for name in ('topic', 'target', 'relation')}
+        record |= {'inverse': True} if fact.inverse else {}
+        record |= citation._asdict() if (citation := cite(store, fact)) else {}
+        records.append({name: value for name, value in record.items() if value is not None})
+    return records
 
 
 FACT = object_schema(

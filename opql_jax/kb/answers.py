@@ -25,13 +25,11 @@ from opql_jax.models.reader import Span
 
 @dataclasses.dataclass(frozen=True)
 class Hop:
-    """What one hop from one topic found in the memory.
+    """What one hop from one topic found in the memory, best first.
 
     Attributes:
-        entities, weights: [n] ids of the distinct targets of the entries, best first, and float32,
-            their total mass.
-        entries, entry_weights: [k] ids of memory entries, best first, which outlive updates, and
-            float32, the mass of each.
+        entities, weights: [n] ids of the entries' distinct targets, and float32 their total mass.
+        entries, entry_weights: [k] ids of memory entries, and float32 the mass of each.
         null: the mass of the null entry (lambda of paper §4), which says that the memory does not
             have it; None for models without one.
     """
@@ -48,14 +46,12 @@ class Answer(WeightedEntities):
     """The answer to one question: each `Member`, by falling weight, and what it rests on.
 
     Attributes:
-        entities: [n] entity ids, best first.
         weights: [n] float32, falling: the share of the weight that reached each entity; of a
             language model, its probability.
         traces: for each topic of the question its hops; after them, if that was looked at, one hop
             over what the sentences most like the question say. Empty for a model without a memory.
-        probabilities: [n] float32, falling: that each entity is a right answer, calibrated on
-            questions with known answers, see `calibration`. They do not add up to 1, as several
-            answers may be right, or none. None where a trained model answers.
+        probabilities: [n] float32, falling: that each entity is a right answer, see `calibration`;
+            several may be, or none. None where a trained model answers.
         plans: for each of `traces` the questions of one hop that its hops answered; empty where a
             trained model answers.
         phrases: the words of answers that are no entities, whose ids are -1, -2, ... in their
@@ -63,8 +59,7 @@ class Answer(WeightedEntities):
         evidence: the passages that were looked at, and what was read in them; None without a
             reader.
         read: for each id of an answer that the reader found its places, likeliest first.
-        is_cut: whether a time limit (`core.time_limit`) passed, so that this is what was found
-            until then.
+        is_cut: whether this is what was found until a time limit (`core.time_limit`) passed.
         without_memory: [n] the entities that a language model would answer without its memory, best
             first; None for a follower.
         parts: the answers to the plain questions that a comparison, or a question of yes or no,
@@ -104,10 +99,7 @@ class Answer(WeightedEntities):
 
     @property
     def is_sure(self) -> bool | None:
-        """Whether the best answer is right with a probability of `calibration.SURE` or more.
-
-        None where a trained model answers.
-        """
+        """Whether the best is right with a probability of `SURE`; None of a trained model."""
         if self.probabilities is None:
             return False if self.note else None
         return bool((self.probabilities[:1] >= SURE).any())
@@ -127,24 +119,18 @@ class Answer(WeightedEntities):
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the answer: out of reach, bounded, ambiguous, unsure, or by likeness.
-
-        The last is of sentences that are like the question.
-        """
+        """What to know: out of reach, bounded, ambiguous, unsure, or by sentences like it."""
         if len(self) and self.is_sure is not False:
             return self._caveats
-        return [
-            'not sure: the text may not say' if len(self) else 'nothing was found',
-            *self._caveats,
-        ]
+        unsure = 'not sure: the text may not say' if len(self) else 'nothing was found'
+        return [unsure, *self._caveats]
 
     @property
     def _caveats(self) -> list[str]:
         """All notes but how sure it is."""
-        by_sentences = (
-            'no name in the question leads to an answer: these are of the sentences most like it'
-        )
-        told = [by_sentences if self.is_by_sentences else '', self.note, *self.bounds]
+        without_names = 'no name in the question leads to an answer'
+        like_it = f'{without_names}: these are of the sentences most like it'
+        told = [like_it if self.is_by_sentences else '', self.note, *self.bounds]
         return [*filter(None, told), *notes_on_names(self.store, self.question)]
 
     def to_text(self, top: int = 5) -> str:
@@ -173,10 +159,7 @@ class Answer(WeightedEntities):
         return read_path(self.store, self.name_of(entity), number, before, span)
 
     def _named(self, name: str) -> int:
-        """The id of an answer by its words, or the entity of a key or name.
-
-        Of several that have it the one that is an answer.
-        """
+        """The id of an answer by its words, or of an entity by key or name; answers come first."""
         if name in self.phrases:
             return -1 - self.phrases.index(name)
         linker = self.store.linker
@@ -184,9 +167,8 @@ class Answer(WeightedEntities):
         means = [entity for entity in means if entity in self.entities] or means
         if len(means) > 1:
             names = ', '.join(short_repr(linker.unique_name(entity)) for entity in means)
-            raise InputError(
-                f'{short_repr(name)} may be {len(means)} entities; write one of {names}'
-            )
+            several = f'{short_repr(name)} may be {len(means)} entities'
+            raise InputError(f'{several}; write one of {names}')
         return means[0]
 
     def _places(self, hop: Hop, target: int) -> np.ndarray:
@@ -266,11 +248,9 @@ def _confidence(answer: Answer) -> str:
     assert answer.probabilities is not None  # what answers over plain text gives them
     if not len(answer):
         return 'not sure: nothing was found'
+    unsure = '' if answer.is_sure else 'not sure: at best '
     name, probability = one_line(answer.name_of(answer.entities[0])), answer.probabilities[0]
-    return (
-        f'{"" if answer.is_sure else "not sure: at best "}{name}, with probability '
-        f'{probability:.2f}'
-    )
+    return f'{unsure}{name}, with probability {probability:.2f}'
 
 
 def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
@@ -284,8 +264,5 @@ def _hop_lines(store: FactStore, hop: Hop, top: int) -> Iterator[str]:
         yield _entity_line(store.vocab.names[entity], weight)
         first = hop.entries[targets == entity][:1]
         yield from map(_fact_line, facts(store, first, np.ones(len(first))))
-    if len(hop.entities) > top:
-        yield (
-            f'    … and {len(hop.entities) - top} more of weight '
-            f'{hop.weights[top:].sum():.3f} in all'
-        )
+    if (more := len(hop.entities) - top) > 0:
+        yield f'    … and {more} more of weight {hop.weights[top:].sum():.3f} in all'

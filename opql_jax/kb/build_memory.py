@@ -22,18 +22,17 @@ _log = logging.getLogger(__name__)
 
 def entry_table(prepared: Prepared, rows: np.ndarray) -> build_lib.EntryTable:
     """Rows of the pair table as entries with their provenance, in that order."""
-    return build_lib.EntryTable.from_pairs(
-        {name: column[rows] for name, column in prepared.pairs.items()}, prepared.passages
-    )
+    pairs = {name: column[rows] for name, column in prepared.pairs.items()}
+    return build_lib.EntryTable.from_pairs(pairs, prepared.passages)
 
 
 def memory_options(
     prepared: Prepared, params: Mapping, selection: Mapping, **options
 ) -> build_lib.BuildOptions:
-    """The options of a memory built from a prepared folder, with hashes of what it depends on.
+    """The options of a memory of a prepared folder, with hashes of what it depends on.
 
-    Of the model it takes 'encoder' and 'entity_table', which is empty if there is none; `selection`
-    says how the pairs were chosen, as `Covers` states it.
+    The model's `params` have 'encoder' and 'entity_table', empty if there is none; `selection` says
+    how the pairs were chosen, as `Covers` states it.
     """
     hashes = {name: params_hash(params[name]) for name in ('encoder', 'entity_table')}
     return build_lib.BuildOptions(
@@ -67,13 +66,11 @@ def build_memory(
 
     Args:
         kb: the knowledge base.
-        text, model, memory: its parts: whose pairs are encoded, whose encoder is used, and what is
-            written.
+        text, model, memory: whose pairs are encoded, whose encoder is used, and what is written.
         pairs, min_count, max_pairs: see `select_pair_rows`.
-        only_new: takes only the passages after those of the folder that this one continues
-            (`extends`): the memory of another corpus, for models that were trained over a memory of
-            the same encoder. Entities that the model lacks get embeddings from their mentions, see
-            `embed_new_entities`.
+        only_new: takes only the passages that the folder adds to the one that it continues: the
+            memory of another corpus, for models trained over a memory of the same encoder. Entities
+            that the model lacks get embeddings from their mentions, see `embed_new_entities`.
         mentions, shard_rows, dtype, seed: see `BuildOptions`.
         step: checkpoint to use; the newest if None.
         dry_run: prints shapes and builds nothing.
@@ -86,41 +83,28 @@ def build_memory(
     selection: dict = {'pairs': pairs, 'min_count': min_count, 'max_pairs': max_pairs}
     if only_new:
         if len(prepared.folders) < 2:
-            raise InputError(
-                f'only_new: {prepared.directory} continues no other folder, so nothing in it is '
-                'newer than the rest'
-            )
+            raise InputError(f'only_new: {prepared.directory} continues no other folder')
         selection['first_passage'] = prepared.folders[1].passages
     rows = select_pair_rows(prepared, **selection)
     new = np.arange(card.num_entities, len(prepared.vocab))
     if dry_run:
-        print(
-            f'# {len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities, d_r '
-            f'{encoder.relation_dim}, {dtype}'
-        )
+        counts = f'{len(rows):,} {pairs} pair rows of {len(prepared.vocab):,} entities'
+        print(f'# {counts}, d_r {encoder.relation_dim}, {dtype}')
         return
     encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
+    options = {'mentions': mentions, 'seed': seed, 'dtype': dtype, 'shard_rows': shard_rows}
+    options['relation_dim'] = encoder.relation_dim
     started = time.monotonic()
     built = build_lib.build(
         memory_dir,
         entry_table(prepared, rows),
         lambda entry_rows: encode(rows[entry_rows]),
-        memory_options(
-            prepared,
-            params,
-            selection,
-            relation_dim=encoder.relation_dim,
-            mentions=mentions,
-            seed=seed,
-            dtype=dtype,
-            shard_rows=shard_rows,
-        ),
+        memory_options(prepared, params, selection, **options),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
         on_progress=log_progress,
     )
-    _log.info(
-        'memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started
-    )
+    seconds = time.monotonic() - started
+    _log.info('memory of %d entries in %s, %.0f s', len(built), memory_dir, seconds)
 
 
 def log_progress(done: int, total: int, rate: float, eta: float) -> None:

@@ -24,10 +24,7 @@ class Current:
         self._opened = self._version(), open_kb(folder, **options)
 
     def kb(self) -> VirtualKB:
-        """The newest version; the one before while another thread opens that, which takes seconds.
-
-        InputError if it is gone or damaged.
-        """
+        """The newest version, or the one before while another opens that; InputError if gone."""
         if self._opened[0] != self._version() and self._lock.acquire(blocking=False):
             try:
                 self._open()
@@ -36,10 +33,7 @@ class Current:
         return self._opened[1]
 
     def newest(self) -> VirtualKB:
-        """The newest version, also if another thread is opening it.
-
-        What comes after a change of one's own. Raises as `kb` does.
-        """
+        """The newest version, also if another thread is opening it; for after one's own change."""
         with self._lock:
             self._open()
         return self._opened[1]
@@ -57,7 +51,5 @@ class Current:
                 # be set back.
                 return state.st_ino, state.st_mtime_ns, manifest.read()
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(
-                f'{self.folder} is no longer there: it was moved or deleted; '
-                'put it back, or open another'
-            ) from None
+            gone = f'{self.folder} is no longer there: it was moved or deleted'
+            raise InputError(f'{gone}; put it back, or open another') from None

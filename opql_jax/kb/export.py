@@ -8,8 +8,6 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import TextIO
-from xml.sax.saxutils import XMLGenerator
-from xml.sax.xmlreader import AttributesImpl
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import printable
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.kb.build_memory import log_progress
+from opql_jax.kb.path_graph import xml_text
 from opql_jax.kb.paths import Fact, facts
 from opql_jax.kb.virtual_kb import VirtualKB
 
@@ -32,8 +31,6 @@ _TYPES = {'inverse': 'boolean', 'weight': 'double'}
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r'[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?', re.ASCII | re.IGNORECASE)
 _LIKE_ESCAPE = re.compile(r'\\(?=u[0-9a-f]{4})')
-# What XML cannot hold.
-_NO_XML = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]')
 _ESCAPES = str.maketrans({'\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r'})
 _XSD = 'http://www.w3.org/2001/XMLSchema#'
 _LABEL = '<http://www.w3.org/2000/01/rdf-schema#label>'
@@ -43,34 +40,23 @@ Entry = tuple[int, int, Fact]
 
 
 def export(kb: VirtualKB, output: str | os.PathLike) -> int:
-    """Writes all entries of the memory, each with the sentence and document that say it.
+    """Writes all entries of a memory of text, whole or not at all; returns how many there are.
 
-    The file appears whole or not at all.
+    Each comes with the sentence and document that say it. `relation` has the words that stand
+    between the two names, if they are few, and `inverse` says that the target stands first: of
+    'Night Ferry was directed by Ingrid Solberg' one entry leads from Night Ferry in these words,
+    the other one from Ingrid Solberg, inverse. `weight` is 1 divided by the number of entries that
+    lead from the topic, so that those of an entity add up to 1, as in a random walk.
 
-    `relation` has the words that stand between the two names, if they are few, and `inverse` says
-    that the target stands first: of 'Night Ferry was directed by Ingrid Solberg' one entry leads
-    from Night Ferry in these words, the other one from Ingrid Solberg, inverse. `weight` is 1
-    divided by the number of entries that lead from the topic, so that the weights of an entity's
-    entries add up to 1, as those of a random walk.
-
-    Args:
-        kb: a knowledge base of plain text.
-        output: ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml
-            (entities as nodes, entries as edges) or .nt (RDF as N-Triples: an entry is a blank node
-            with `urn:opql:topic`, `target`, `relation`, `inverse`, `weight`, `sentence`, `title`
-            and `document`).
-
-    Returns:
-        How many entries were written.
-
-    Raises:
-        InputError: another ending, a link in its place, or a knowledge base of something else.
+    `output` ends in .csv (a line per entry, its cells as `csv_cell` writes them), .graphml
+    (entities as nodes, entries as edges) or .nt (RDF as N-Triples: an entry is a blank node with
+    `urn:opql:topic`, `target`, `relation`, `inverse`, `weight`, `sentence`, `title` and
+    `document`). InputError: another ending, a link in its place, or another knowledge base.
     """
     suffix = pathlib.Path(output).suffix.lower()
     if suffix not in _FORMATS:
-        raise InputError(
-            f'{output}: the name of the file has to end in one of {", ".join(_FORMATS)}'
-        )
+        endings = ', '.join(_FORMATS)
+        raise InputError(f'{output}: the name of the file has to end in one of {endings}')
     files.refuse_link(output)
     if kb.memory is None or not kb.store.memory_is_of_text:
         raise InputError('only a memory of the text of its knowledge base can be exported')
@@ -99,27 +85,15 @@ def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> No
     lines = csv.writer(file)
     lines.writerow(_COLUMNS)
     for topic, target, fact in entries:
-        cells = [
-            fact.topic,
-            vocab.kinds[topic],
-            fact.target,
-            vocab.kinds[target],
-            *_read_in(fact).values(),
-        ]
-        lines.writerow(map(csv_cell, cells))
+        ends = fact.topic, vocab.kinds[topic], fact.target, vocab.kinds[target]
+        lines.writerow(map(csv_cell, [*ends, *_read_in(fact).values()]))
 
 
 def _read_in(fact: Fact) -> dict[str, str]:
     """What the text says of a fact, by the names of `_READ_IN`."""
     words, topic_first = fact.wording
-    values = (
-        words,
-        'false' if topic_first else 'true',
-        f'{fact.weight:.6g}',
-        fact.sentence,
-        fact.title,
-        fact.document,
-    )
+    said = words, 'false' if topic_first else 'true', f'{fact.weight:.6g}'
+    values = *said, fact.sentence, fact.title, fact.document
     return {name: value or '' for name, value in zip(_READ_IN, values)}
 
 
@@ -137,34 +111,21 @@ def csv_cell(text: str) -> str:
 
 
 def _write_graphml(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
-    xml = XMLGenerator(file, 'utf-8', short_empty_elements=True)  # type: ignore[arg-type]  # it wants a method more than it calls
-
-    def element(name: str, attributes: dict[str, str], data: dict[str, str]) -> None:
-        xml.startElement(name, AttributesImpl(attributes))
-        for key, value in data.items():
-            xml.startElement('data', AttributesImpl({'key': key}))
-            xml.characters(_NO_XML.sub('', value))
-            xml.endElement('data')
-        xml.endElement(name)
-        xml.characters('\n')
-
-    xml.startDocument()
-    xml.startElement('graphml', AttributesImpl({'xmlns': 'http://graphml.graphdrawing.org/xmlns'}))
+    data = lambda values: ''.join(
+        f'<data key="{key}">{xml_text(value)}</data>' for key, value in values.items()
+    )
+    file.write('<?xml version="1.0" encoding="utf-8"?>\n')
+    file.write('<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
     for of, names in (('node', ('name', 'kind')), ('edge', _READ_IN)):
         for name in names:
-            element(
-                'key',
-                {'id': name, 'for': of, 'attr.name': name, 'attr.type': _TYPES.get(name, 'string')},
-                {},
-            )
-    xml.startElement('graph', AttributesImpl({'edgedefault': 'directed'}))
+            type = _TYPES.get(name, 'string')
+            file.write(f'<key id="{name}" for="{of}" attr.name="{name}" attr.type="{type}"/>\n')
+    file.write('<graph edgedefault="directed">\n')
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
-        element('node', {'id': f'e{number}'}, {'name': name, 'kind': kind})
+        file.write(f'<node id="e{number}">{data({"name": name, "kind": kind})}</node>\n')
     for topic, target, fact in entries:
-        element('edge', {'source': f'e{topic}', 'target': f'e{target}'}, _read_in(fact))
-    xml.endElement('graph')
-    xml.endElement('graphml')
-    xml.endDocument()
+        file.write(f'<edge source="e{topic}" target="e{target}">{data(_read_in(fact))}</edge>\n')
+    file.write('</graph>\n</graphml>\n')
 
 
 def _write_n_triples(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:
@@ -172,15 +133,11 @@ def _write_n_triples(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry])
     literal = lambda text: f'"{text.translate(_ESCAPES)}"'
     entity = lambda number: f'<urn:opql:entity:{urllib.parse.quote(vocab.keys[number], safe="")}>'
     for number, (name, kind) in enumerate(zip(vocab.names, vocab.kinds)):
-        file.write(
-            f'{entity(number)} {_LABEL} {literal(name)} .\n{entity(number)} <urn:opql:kind> '
-            f'{literal(kind)} .\n'
-        )
+        file.write(f'{entity(number)} {_LABEL} {literal(name)} .\n')
+        file.write(f'{entity(number)} <urn:opql:kind> {literal(kind)} .\n')
     for number, (topic, target, fact) in enumerate(entries):
-        file.write(
-            f'_:f{number} <urn:opql:topic> {entity(topic)} .\n_:f{number} <urn:opql:target> '
-            f'{entity(target)} .\n'
-        )
+        file.write(f'_:f{number} <urn:opql:topic> {entity(topic)} .\n')
+        file.write(f'_:f{number} <urn:opql:target> {entity(target)} .\n')
         for name, value in _read_in(fact).items():
             file.write(f'_:f{number} <urn:opql:{name}> {literal(value)}{typed[name]} .\n')
 

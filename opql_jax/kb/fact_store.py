@@ -14,10 +14,7 @@ from opql_jax.memory.format import Memory
 
 
 class Closeable:
-    """An object that can be closed, with its parts that are closeable.
-
-    It then refers to nothing, and any use of it is an InputError.
-    """
+    """An object that can be closed, with such parts; any use of it is an InputError then."""
 
     def close(self) -> None:
         """Releases all that it refers to; closing it again does nothing."""
@@ -44,10 +41,8 @@ class FactStore(Closeable):
     and locks are released once it is closed, or the last of these is dropped.
 
     Attributes:
-        prepared, vocab: the text and its entities.
         memory: the facts that were read in it; None for a language model without a memory.
-        memory_is_of_text: whether entries of the memory were read in `prepared`, rather than in
-            other text such as triples.
+        memory_is_of_text: whether these were read in `prepared`, not in triples or other text.
     """
 
     def __init__(

@@ -16,13 +16,10 @@ from opql_jax.memory.manifest import read_manifest
 def describe(kb: str | os.PathLike) -> dict[str, Any]:
     """What `opql info` tells, as JSON values.
 
-    Returns:
-        `documents`, `passages`, `entities`, `mentions`, `entries` and `rejected` (documents that
-        were left out) as counts; `encoder`, the hash of its parameters; `parts`, the names of those
-        that answer; `bytes` of the folder, and `unneeded_bytes` of parts that do not answer.
-
-    Raises:
-        InputError: this is no knowledge base of plain text.
+    Counts of `documents`, `passages`, `entities`, `mentions`, `entries` and `rejected` (documents
+    that were left out); `encoder`, the hash of its parameters; `parts`, the names of those that
+    answer; `bytes` of the folder, and `unneeded_bytes` of parts that do not answer. InputError:
+    this is no knowledge base of plain text.
     """
     folder = KBFolder(kb)
     with folder.hold() as stated:
@@ -37,31 +34,26 @@ def describe_version(folder: KBFolder, stated: Mapping[str, str | None]) -> dict
     counts = text.manifest.counts
     answering = {path / part for part in stated.values() if part}
     sizes = {child: _size(child) for child in path.iterdir()}
+    unneeded = [child for child in sizes if child.is_dir() and child not in answering]
+    rejected = [file.read_bytes().splitlines() for file in rejected_files(folder, text)]
     return {
         'documents': counts.documents,
         'passages': counts.passages,
         'entities': counts.entities,
         'mentions': counts.mentions,
         'entries': memory.num_entries,
-        'rejected': sum(
-            len(file.read_bytes().splitlines()) for file in rejected_files(folder, text)
-        ),
+        'rejected': sum(map(len, rejected)),
         'encoder': memory.hashes['encoder'],
         'parts': {name: part for name, part in stated.items() if part},
         'bytes': sum(sizes.values()),
-        'unneeded_bytes': sum(
-            size for child, size in sizes.items() if child.is_dir() and child not in answering
-        ),
+        'unneeded_bytes': sum(sizes[child] for child in unneeded),
     }
 
 
 def rejected_files(folder: KBFolder, text: Prepared) -> list[pathlib.Path]:
     """Where left-out documents are listed: of those given to `opql index`, and added since."""
-    return [
-        file
-        for file in (files.below(text.directory, REJECTED), files.below(folder.path, REJECTED))
-        if file.exists()
-    ]
+    listed = (files.below(where, REJECTED) for where in (text.directory, folder.path))
+    return [file for file in listed if file.exists()]
 
 
 def _size(path: pathlib.Path) -> int:

@@ -29,15 +29,13 @@ def embed_new_entities(encoder, params, prepared: Prepared, entities: np.ndarray
     known = np.unique(mentions['entity'])
     known = known[known < len(table)]
     known = known[_evenly_spread(np.arange(len(known)), len(known), FITTED_ENTITIES)]
-    mentioned, vectors = _mean_mention_vectors(
-        encoder, params['encoder'], prepared, mentions, np.append(known, entities)
-    )
+    of = np.append(known, entities)
+    mentioned, vectors = _mean_mention_vectors(encoder, params['encoder'], prepared, mentions, of)
     fitted = mentioned < len(table)
     vector_mean, table_mean = vectors[fitted].mean(0), table[mentioned[fitted]].mean(0)
     deviation = vectors - vector_mean
-    scale = (deviation[fitted] * (table[mentioned[fitted]] - table_mean)).sum() / (
-        deviation[fitted] ** 2
-    ).sum()
+    covariance = (deviation[fitted] * (table[mentioned[fitted]] - table_mean)).sum()
+    scale = covariance / (deviation[fitted] ** 2).sum()
     rows = np.tile(table_mean, (len(entities), 1))
     rows[np.searchsorted(entities, mentioned[~fitted])] += max(scale, 0) * deviation[~fitted]
     return rows

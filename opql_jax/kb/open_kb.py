@@ -28,21 +28,16 @@ def open_kb(
     """Opens the knowledge base in a folder.
 
     Args:
-        kb: the folder, see `KBFolder`. What it answers with are the parts that its manifest names,
-            or these:
-        text: prepared text: that which the memory was made of, or the newest that was injected
-            into it. It is the model's, or continues that.
+        kb: the folder, see `KBFolder`. The parts that its manifest names answer, or these:
+        text: prepared text, of which the memory was made, or the newest that was injected into it.
         model: a follower, a language model or a released encoder.
         memory: the memory that the model was trained over, as it was then or updated since, or
-            another one that the same encoder built. None also for a language model that was trained
-            without one.
+            another one that the same encoder built; None for a model that was trained without one.
         step: checkpoint to use; the newest if None.
-        k: memory entries per hop.
-        exclude_topic: a path never returns to its topic.
-        filter: a hop searches the rows of its topics only. These three are as in training if None.
-        reader: whether the reader that comes with the package reads the passages that are found for
-            a question over plain text, and answers from these, too; None if nothing was learnt from
-            questions about this text. That takes several times as long.
+        k, exclude_topic, filter: memory entries per hop, whether a path never returns to its topic,
+            and whether a hop searches the rows of its topics only; as in training if None.
+        reader: whether answers over plain text are also read in the passages that are found, which
+            takes several times as long; None: where nothing was learnt from questions about it.
         index: the folder of an index of the memory (`memory.ann`), by which a trained model finds
             the entries of each hop; a follower then searches the whole memory, without `filter`.
 
@@ -61,30 +56,24 @@ def open_kb(
         # The parts that the manifest states stay on disk while it is open.
         is_stated = model is None and folder.manifest.exists()
         stated = locks.enter_context(folder.hold()) if is_stated else None
-        parts: dict[str, Any] = {'text': text, 'memory': memory}
         is_own_encoder = bool(stated and stated.get('retrieval'))
-        if is_own_encoder:
-            given = {name: value for name, value in parts.items() if value is not None}
-            parts = {**(stated or {}), **given}
+        parts: dict[str, Any]
+        if stated and is_own_encoder:
+            parts = {**stated, 'text': text or stated['text'], 'memory': memory or stated['memory']}
         else:
-            parts = folder.choose(**parts, model=model)
+            parts = folder.choose(text=text, memory=memory, model=model)
         model_dir = folder.part(parts['model'])
         if is_own_encoder or is_folder_of(model_dir, released.FORMAT):
             if settings or step is not None or index is not None:
-                raise InputError(
-                    f'{model_dir} is a released encoder, which has no step, k, exclude_topic, '
-                    'filter or index to choose'
-                )
+                no_choice = 'which has no step, k, exclude_topic, filter or index to choose'
+                raise InputError(f'{model_dir} is a released encoder, {no_choice}')
             stated = stated or folder.read()
-            opened: VirtualKB = open_text(
-                folder, parts, stated, is_own_encoder=is_own_encoder, reader=reader
-            )
+            opened: VirtualKB = open_text(folder, parts, stated, is_own_encoder, reader)
         else:
             # Here, as training takes a second to import, and plain text needs none of it.
             from opql_jax.kb.trained.trained_model import open_trained
 
-            opened = open_trained(
-                folder, parts, memory, step, settings, str(index) if index else None
-            )
+            folder_of_index = str(index) if index else None
+            opened = open_trained(folder, parts, memory, step, settings, folder_of_index)
         opened.store.hold(locks.pop_all())
         return opened

@@ -1,7 +1,4 @@
-"""Paths as a picture: entities in columns, a hop to the right each, and facts as arrows.
-
-One SVG for notebook, documentation and web page.
-"""
+"""Paths as a picture (SVG): entities in columns, a hop to the right each, and facts as arrows."""
 
 from __future__ import annotations
 
@@ -21,12 +18,9 @@ Node = tuple[int, str]
 
 
 def draw(paths: Sequence[Path]) -> str:
-    """An SVG of paths, which share what they have in common; they end at the right.
+    """An SVG element of paths, which share what they have in common, and end at the right.
 
-    Its colours are those of the text around it.
-
-    Returns:
-        The element, with no style sheet, script or address in it; '' if there is no fact to draw.
+    It has no style sheet, script or address in it; '' if there is no fact to draw.
     """
     hops = max(map(len, paths), default=0)
     if not hops:
@@ -43,9 +37,10 @@ def draw(paths: Sequence[Path]) -> str:
     height = _MARGIN * 2 + max(y for _, y in places.values()) - _MARGIN + _HEIGHT
     drawn = [_arrow(places[start], places[end], fact) for (start, end), fact in arrows.items()]
     drawn += [_box(name, *place) for (_, name), place in places.items()]
+    in_words = '; '.join(' → '.join(fact.ends) for fact in arrows.values())
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
-        f'aria-label="{xml_text(_in_words(list(arrows.values())))}" viewBox="0 0 {width} '
+        f'aria-label="{xml_text(in_words)}" viewBox="0 0 {width} '
         f'{height:g}" width="{width}" height="{height:g}" font-family="system-ui, sans-serif" '
         f'font-size="13" fill="currentColor">{"".join(drawn)}</svg>'
     )
@@ -58,13 +53,11 @@ def _places(arrows: Sequence[tuple[Node, Node]]) -> dict[Node, tuple[float, floa
     for node in nodes:
         columns.setdefault(node[0], []).append(node)
     most = max(map(len, columns.values()))
-    places = {}
+    places: dict[Node, tuple[float, float]] = {}
     for column, members in columns.items():
         first = _MARGIN + (most - len(members)) * _DOWN / 2
-        places |= {
-            node: (_MARGIN + column * _RIGHT, first + row * _DOWN)
-            for row, node in enumerate(members)
-        }
+        for row, node in enumerate(members):
+            places[node] = _MARGIN + column * _RIGHT, first + row * _DOWN
     return places
 
 
@@ -81,12 +74,10 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
     """A line with a head between boxes, the thicker the heavier, and the relation on it."""
     (x0, y0), (x1, y1) = (start[0] + _WIDTH, start[1] + _HEIGHT / 2), (end[0], end[1] + _HEIGHT / 2)
     bend = (x0 + x1) / 2
-    # On the curve, nearer to its end than to its start: arrows from one box are further apart
-    # there.
+    # On the curve, nearer to its end: arrows from one box are further apart there.
     x, y = bend + 0.072 * (x1 - x0), y0 + 0.648 * (y1 - y0)
-    label = (
-        f'{fact.weight:.2f}' if fact.relation is None else f'{"^" * fact.inverse}{fact.relation}'
-    )
+    relation = None if fact.relation is None else '^' * fact.inverse + fact.relation
+    label = f'{fact.weight:.2f}' if relation is None else relation
     thickness = 1 + 2 * min(max(fact.weight, 0), 1)
     return (
         f'<g><title>{xml_text(str(fact))}</title><path d="M {x0:g} {y0:g} C {bend:g} {y0:g} '
@@ -95,10 +86,6 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], fact: Fact) -> 
         f'{x1:g} {y1:g} L {x1 - 7:g} {y1 + 4:g} z"/><text x="{x:g}" y="{y - 6:g}" '
         f'text-anchor="middle" font-size="11">{short(label, _LONGEST_RELATION)}</text></g>'
     )
-
-
-def _in_words(facts: Sequence[Fact]) -> str:
-    return '; '.join(' → '.join(fact.ends) for fact in facts)
 
 
 def short(text: str, longest: int) -> str:

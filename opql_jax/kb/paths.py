@@ -28,15 +28,13 @@ class Fact:
 
     Attributes:
         topic, target: names of its entities.
-        weight: its share, among all entries that the hop found, or relative to the best of them in
-            a set.
+        weight: its share among all entries that the hop found; in a set, compared with the best.
         relation: the wording that was followed; None if a question was asked as a whole.
         inverse: whether it was followed from target to topic.
-        title, document: of the document that it was read in, and the document's id. None in a
-            memory of other text, as is what follows:
+        title, document: of the document that it was read in, and its id. None in a memory of other
+            text, as is what follows.
         passage: the number of the passage among those of `prepared`.
-        sentence: the sentence that mentions the target, after the one that mentions the topic if
-            that is another.
+        sentence: the one that mentions the target, after that of the topic if it is another.
         topic_span, target_span: characters of the sentence, half-open; None of a mention that
             reaches over the end of its sentence.
         places: of the sentences that mention topic and target, the characters of the passage.
@@ -72,12 +70,8 @@ class Fact:
     def pieces(self) -> Iterator[tuple[str, Literal['topic', 'target', None]]]:
         """The sentence cut into its mentions and what stands around them."""
         text, place = self.sentence or '', 0
-        spans = [
-            (span, role)
-            for role, span in (('topic', self.topic_span), ('target', self.target_span))
-            if span
-        ]
-        for (start, end), role in sorted(spans):
+        spans = (self.topic_span, 'topic'), (self.target_span, 'target')
+        for (start, end), role in sorted((span, role) for span, role in spans if span):
             if start >= place:  # else it is inside of the other
                 yield text[place:start], None
                 yield text[start:end], role  # type: ignore[misc]
@@ -88,11 +82,8 @@ class Fact:
         said = ''.join(f'[{text}]' if role else text for text, role in self.pieces())
         relation = '' if self.relation is None else f'–{one_line(self.relation)}'
         arrow = f'{one_line(self.topic)} {relation}→ {one_line(self.target)}'
-        return (
-            arrow
-            if self.title is None
-            else f'{arrow}, in “{one_line(self.title)}”: {hanging(said, 4)}'
-        )
+        where = '' if self.title is None else f', in “{one_line(self.title)}”: {hanging(said, 4)}'
+        return arrow + where
 
 
 def words_between(text: str) -> str:
@@ -117,62 +108,41 @@ def facts(
     assert memory is not None  # the entries are its
     found = []
     for entry, row, weight in zip(entries, memory.rows(entries), weights):
-        fact = Fact(
-            names[memory.topic[row]], names[memory.target[row]], float(weight), relation, inverse
-        )
+        read_in: tuple = ()
         if store.memory_is_of_text:
             mention = memory.provenance([entry])[0]
             passage = store.prepared.passage(mention['passage'])
-            sentence, spans, places = _sentences(passage['text'], mention)
-            fact = dataclasses.replace(
-                fact,
-                title=passage['title'],
-                document=passage['doc_id'],
-                passage=mention['passage'],
-                sentence=sentence,
-                topic_span=spans[0],
-                target_span=spans[1],
-                places=places,
-            )
-        found.append(fact)
+            of_document = passage['title'], passage['doc_id'], mention['passage']
+            read_in = *of_document, *_sentences(passage['text'], mention)
+        ends = names[memory.topic[row]], names[memory.target[row]]
+        found.append(Fact(*ends, float(weight), relation, inverse, *read_in))
     return found
 
 
-def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict]:
-    """Where memory entries were read: `{topic, target, title, sentence}` each, in turn.
-
-    See `Fact`.
+def evidence_of(store: FactStore, entries: np.ndarray) -> list[dict[str, str | None]]:
+    """Where memory entries were read: `{topic, target, title, sentence}` each, see `Fact`.
 
     A memory of other text, such as a knowledge base's triples, gives `{topic, target}`.
     """
-    return [
-        {'topic': fact.topic, 'target': fact.target}
-        | ({} if fact.title is None else {'title': fact.title, 'sentence': fact.sentence})
-        for fact in facts(store, np.asarray(entries, np.int64), np.ones(len(entries)))
-    ]
+    where = ('title', 'sentence') if store.memory_is_of_text else ()
+    names = 'topic', 'target', *where
+    found = facts(store, entries, np.ones(len(entries)))
+    return [{name: getattr(fact, name) for name in names} for fact in found]
 
 
 def read_path(store: FactStore, name: str, number: int, before: int, span: Span) -> Path:
-    """Where an answer was read, as a path.
-
-    Its sentence, and before it the one from which its passage was reached, if there is such.
+    """Where an answer was read, as a path of one fact: the sentence, which leads to the answer.
 
     Args:
         store, name: of the knowledge base, and of the answer.
         number, before: of its passage, and of the one from which that was reached, or -1.
-        span: where it stands, in characters of the text of the passage that is indexed; below 0 in
-            the title.
+        span: its characters in the text of the passage that is indexed; below 0 in the title.
     """
     row, *others = (store.prepared.passage(each) for each in (number, before) if each >= 0)
     start, end = (place + text_start(row) for place in (max(span.start, 0), max(span.end, 1)))
-    first, last = next(
-        (
-            each
-            for each in itertools.pairwise([*row['sentence_starts'], len(row['text'])])
-            if each[0] <= start < each[1]
-        ),
-        (0, len(row['text'])),
-    )
+    sentences = itertools.pairwise([*row['sentence_starts'], len(row['text'])])
+    around = (each for each in sentences if each[0] <= start < each[1])
+    first, last = next(around, (0, len(row['text'])))
     said = row['text'][first:last].rstrip()
     place = None if span.end <= 0 else (start - first, min(end - first, len(said)))
     fact = Fact(
@@ -203,8 +173,10 @@ def target_sentence(store: FactStore, fact: Fact) -> str:
     return store.prepared.passage(fact.passage)['text'][slice(*fact.places[1])]
 
 
-def _sentences(text: str, mention: dict) -> tuple[str, list[_Span | None], tuple[_Span, _Span]]:
-    """The sentences of a mention pair: as one, where the pair stands in it, where they stand."""
+def _sentences(
+    text: str, mention: dict
+) -> tuple[str, _Span | None, _Span | None, tuple[_Span, _Span]]:
+    """The sentences of a mention pair: as one, where each stands in it, and where they stand."""
     said, end, begins = '', 0, {}
     for sentence in sorted({mention['topic_sentence'], mention['target_sentence']}):
         said += '' if not said else ' ' if sentence[0] == end else ' … '
@@ -220,4 +192,4 @@ def _sentences(text: str, mention: dict) -> tuple[str, list[_Span | None], tuple
         inside = first <= start < end <= last
         spans.append((place + start - first, place + end - first) if inside else None)
     of_topic, of_target = begins[mention['topic_sentence']], begins[mention['target_sentence']]
-    return said, spans, (of_topic[0], of_target[0])
+    return said, spans[0], spans[1], (of_topic[0], of_target[0])

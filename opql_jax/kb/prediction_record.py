@@ -11,11 +11,10 @@ from opql_jax.kb.paths import evidence_of
 def prediction_record(answer: Answer, evidence: int) -> dict[str, Any]:
     """The record of an answer.
 
-    Besides the fields that every prediction has, each hop has `evidence`: so many of its heaviest
-    entries, as `paths.evidence_of` gives them, with their weights. Where there are probabilities,
-    each answer has its own, and `sure` is `Answer.is_sure`; `by_sentences` is there, and true,
-    where `Answer.is_by_sentences` is, `note` where `Answer.bounds` says something, and `parts` has
-    the records of `Answer.parts`. An answer that is no entity has no key.
+    Besides the fields of every prediction, each hop has `evidence`, so many of its heaviest entries
+    as `paths.evidence_of` gives them, with their weights. What else there is of an `Answer` is
+    there as `probability` (of each entity), `sure`, `by_sentences`, `note` (its bounds) and
+    `parts`. An answer that is no entity has no key.
     """
     store, question = answer.store, answer.question
     names, keys = store.vocab.names, store.vocab.keys
@@ -44,11 +43,8 @@ def prediction_record(answer: Answer, evidence: int) -> dict[str, Any]:
     if answer.without_memory is not None:
         record['without_memory'] = [names[e] for e in answer.without_memory]
     elif not answer.parts and question.topic_entity < 0 and not len(answer.entities):
-        record['error'] = (
-            'the topic is not in the entity vocabulary'
-            if question.topics
-            else 'no sentence says what is asked for'
-        )
+        unknown = 'the topic is not in the entity vocabulary'
+        record['error'] = unknown if question.topics else 'no sentence says what is asked for'
     return record
 
 

@@ -1,6 +1,4 @@
-"""Changes a memory by what users know: new text, questions, names and documents.
-
-`memory.update` works on ids.
+"""Changes a memory by new text, questions, names and documents; `memory.update` works on ids.
 
 `inject` adds entries, `delete` removes some, `compact` frees the space of removed ones;
 `update_memory` is the binary's choice of them.
@@ -67,7 +65,7 @@ def update_memory(
     step: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Changes a memory: adds entries, deletes some, or frees the space of deleted ones.
+    """Adds entries to a memory, deletes some, or frees the space of deleted ones.
 
     Text that is injected into the memory of the knowledge base's manifest becomes the text of the
     manifest.
@@ -77,8 +75,7 @@ def update_memory(
         kb, text, memory: the knowledge base, and its parts that the action reads and changes; those
             of the manifest if None.
         model: the part that is the `model_dir` of `inject`.
-        questions, pairs_per_entity, step, selection: see `inject` and `delete`.
-        dry_run: prints what would be done.
+        questions, pairs_per_entity, step, selection, dry_run: see these functions.
 
     Raises:
         InputError: another action, a selection that the action ignores, or no manifest that says
@@ -92,9 +89,8 @@ def update_memory(
         raise InputError(f'{action} takes no entries to delete: --gin.ACTION=delete does')
     folder = KBFolder(kb)
     if (memory := folder.choose(memory=memory)['memory']) is None:
-        raise InputError(
-            f'{kb} answers without a memory: --gin.MEMORY=... names the one that is to be changed'
-        )
+        named = '--gin.MEMORY=... names the one that is to be changed'
+        raise InputError(f'{kb} answers without a memory: {named}')
     memory_dir = str(folder.part(memory))
     if action == 'compact':
         return compact(memory_dir, dry_run=dry_run)
@@ -102,15 +98,8 @@ def update_memory(
     prepared_dir = str(folder.part(text))
     if action == 'delete':
         return delete(prepared_dir, memory_dir, selection, dry_run=dry_run)
-    inject(
-        prepared_dir,
-        str(folder.part(model)),
-        memory_dir,
-        questions,
-        pairs_per_entity,
-        step=step,
-        dry_run=dry_run,
-    )
+    folders = prepared_dir, str(folder.part(model)), memory_dir
+    inject(*folders, questions, pairs_per_entity, step=step, dry_run=dry_run)
     if not dry_run and distributed.is_primary():
         folder.move_text(memory, text)
 
@@ -130,29 +119,25 @@ def inject(
     A killed injection resumes where it was, and several processes encode together.
 
     Without `questions`: all pairs of the passages that the prepared folder has and the memory has
-    not, of the kind that the memory was built from, even if `min_count` or `max_pairs` narrowed
-    what it was built from. New entities get an embedding from their mentions there, see
-    `embed_new_entities`.
+    not, of the kind that the memory was built from, whatever `min_count` and `max_pairs` were. New
+    entities get an embedding from their mentions there, see `embed_new_entities`.
 
     With `questions` (the paper's "+webqsp pairs", §4.2): for each topic entity of the questions the
     pairs with the highest mutual information, in both directions, as far as the memory has no entry
-    of that pair and direction. Doing it again changes nothing; entries that were deleted come back
-    if they are among them.
+    of that pair and direction. Entries that were deleted come back if they are among them.
 
     Args:
-        prepared_dir: folder written by `prepare`: the one the memory was built from, or one that
-            continues it (`extends`).
+        prepared_dir: the folder of `prepare` that the memory was built from, or that continues it.
         model_dir: workdir of the training run whose encoder built the memory.
         memory_dir: the memory.
         questions: one question set or several, see `load_questions`; in files the `entities` say
             what the topics are.
-        pairs_per_entity: see above.
+        pairs_per_entity: pairs of each topic entity.
         step: checkpoint to use; the newest if None.
         dry_run: prints shapes and adds nothing.
 
     Raises:
-        InputError: nothing to inject, a folder that does not continue the memory's, or another
-            encoder.
+        InputError: a folder that does not continue the memory's, or another encoder.
     """
     files.require_local(memory_dir)
     if pairs_per_entity < 1:
@@ -165,29 +150,23 @@ def inject(
         covers, state = covered(memory, prepared), memory.hash()
         covered_passages, num_entities = covers.passages, memory.manifest.num_entities
         if questions:
-            rows = _missing_pairs_of_topics(
-                memory, prepared, covers, as_tuple(questions), pairs_per_entity
-            )
+            of = as_tuple(questions), pairs_per_entity
+            rows = _missing_pairs_of_topics(memory, prepared, covers, *of)
         else:
             rows = select_pair_rows(prepared, covers.pairs)
             rows = rows[prepared.pairs['passage'][rows] >= covered_passages]
     new_passages = len(prepared.passages) - covered_passages
     new_entities = len(prepared.vocab) - num_entities
     if dry_run:
-        print(
-            f'# {len(rows):,} pair rows to add, {new_passages:,} new passages, '
-            f'{new_entities:,} new entities'
-        )
+        new = f'{new_passages:,} new passages, {new_entities:,} new entities'
+        print(f'# {len(rows):,} pair rows to add, {new}')
         return
     if not (len(rows) or new_passages or new_entities):
         _log.info('%s has all of these pairs already', memory_dir)
         return
     if not len(rows):
-        _log.warning(
-            '%s holds no %s pairs in its new passages: no entries to add',
-            prepared_dir,
-            covers.pairs,
-        )
+        none = '%s holds no %s pairs in its new passages: no entries to add'
+        _log.warning(none, prepared_dir, covers.pairs)
     encode = pair_encoder(card.pair_encoding, encoder, params['encoder'], prepared)
     started = time.monotonic()
     changed = update_lib.inject(
@@ -211,25 +190,17 @@ def inject(
 def _missing_pairs_of_topics(memory, prepared, covers, questions, pairs_per_entity):
     """Rows of the pair table: the best pairs of the questions' topics that the memory lacks."""
     if covers.passages < len(prepared.passages):
-        raise InputError(
-            f'{memory.directory} lacks the new passages of '
-            f'{prepared.directory}: inject without questions first'
-        )
-    topics = {
-        entity
-        for name in questions
-        for q in load_questions(name, prepared)
-        for entity in q.entities
-    } - {-1}
+        lacks = f'{memory.directory} lacks the new passages of {prepared.directory}'
+        raise InputError(f'{lacks}: inject without questions first')
+    asked = [q for name in questions for q in load_questions(name, prepared)]
+    topics = {entity for q in asked for entity in q.entities} - {-1}
     if not topics:
         raise InputError(f'{", ".join(questions)}: no question has a known topic')
     rows = select_pair_rows(prepared, covers.pairs)
     topic, target = (prepared.pairs[side][rows] for side in ('topic', 'target'))
     n = len(prepared.vocab)
-    keys = pair_keys(topic, target, n)
-    best = best_pairs_of_topics(
-        mutual_information(prepared.passages), keys, n, list(topics), pairs_per_entity
-    )
+    keys, information = pair_keys(topic, target, n), mutual_information(prepared.passages)
+    best = best_pairs_of_topics(information, keys, n, list(topics), pairs_per_entity)
     has = np.isin(topic * np.int64(n) + target, memory.topic * np.int64(n) + memory.target)
     return rows[np.isin(keys, best) & ~has]
 
@@ -237,9 +208,7 @@ def _missing_pairs_of_topics(memory, prepared, covers, questions, pairs_per_enti
 def delete(
     prepared_dir: str, memory_dir: str, selection: Selection, *, dry_run: bool = False
 ) -> None:
-    """Deletes entries from a memory and prints how many, or would be in a dry run.
-
-    It is opened with a prepared folder.
+    """Deletes entries from a memory of prepared text, and prints how many that are, or would be.
 
     InputError: an unknown name, document or id, or nothing to delete.
     """
@@ -259,13 +228,9 @@ def delete(
     )
     print(f'{"would delete" if dry_run else "deleted"} {len(deleted.entries):,} entries')
     if len(deleted.partly):
-        shown = ', '.join(map(str, deleted.partly[:10])) + (
-            ', …' if len(deleted.partly) > 10 else ''
-        )
-        print(
-            f'{len(deleted.partly):,} of them are means that mentions in other passages are part '
-            f'of, lost with them: {shown}'
-        )
+        shown = ', '.join(map(str, deleted.partly[:10])) + ', …' * (len(deleted.partly) > 10)
+        are_means = 'are means that mentions in other passages are part of, lost with them'
+        print(f'{len(deleted.partly):,} of them {are_means}: {shown}')
 
 
 def _pair(vocab, pair):
@@ -285,16 +250,11 @@ def _passages_of(prepared, documents):
 
 
 def compact(memory_dir: str, *, dry_run: bool = False) -> None:
-    """Merges a memory's segments, without the deleted entries; its answers stay the same.
-
-    A dry run prints what it holds.
-    """
+    """Merges a memory's segments, without the deleted entries, or only prints what it holds."""
     files.require_local(memory_dir)
     with contextlib.closing(Memory.open(memory_dir)) as memory:
         dead = memory.manifest.tombstones.num_entries if memory.manifest.tombstones else 0
-        print(
-            f'# {len(memory):,} entries in {len(memory.manifest.segments)} '
-            f'segments, {dead:,} deleted'
-        )
+        segments = len(memory.manifest.segments)
+        print(f'# {len(memory):,} entries in {segments} segments, {dead:,} deleted')
     if not dry_run:
         update_lib.compact(memory_dir).close()

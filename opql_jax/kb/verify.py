@@ -42,22 +42,16 @@ _OPEN: dict[FolderFormat, Callable[[pathlib.Path], object]] = {
 def verify(folder: str | os.PathLike, say: Callable[[str], None]) -> list[str]:
     """Reads every file of a folder, or of those in it; returns a message for each bad file.
 
-    Tells `say` what is read.
-
-    InputError: there is no prepared folder, memory, index or model.
+    Tells `say` what is read. InputError: there is no prepared folder, memory, index or model.
     """
     folder = files.require_local(folder)
-    names = {format.file for format in _OPEN}
-    children = (
-        sorted(path for path in folder.iterdir() if not path.is_symlink())
-        if folder.is_dir()
-        else []
-    )
+    names = sorted({format.file for format in _OPEN})
+    inside = folder.iterdir() if folder.is_dir() else ()
+    children = sorted(path for path in inside if not path.is_symlink())
     parts = [part for part in (folder, *children) if any((part / name).is_file() for name in names)]
     if not parts:
-        raise InputError(
-            f'{folder}: no folder of this program: neither {" nor ".join(sorted(names))} is there'
-        )
+        missing = f'neither {" nor ".join(names)} is there'
+        raise InputError(f'{folder}: no folder of this program: {missing}')
     return [message for part in parts for message in _problems(part, say)]
 
 
@@ -82,10 +76,8 @@ def _problems(folder: pathlib.Path, say) -> Iterator[str]:
 def _content(stated: Header) -> str:
     """What a manifest lists."""
     if isinstance(stated, kb_folder.KBManifest):
-        return (
-            ' of '
-            f'{", ".join(filter(None, (stated.text, stated.model, stated.memory, stated.retrieval, stated.question_map)))}'  # noqa: E501
-        )
+        parts = stated.text, stated.model, stated.memory, stated.retrieval, stated.question_map
+        return f' of {", ".join(filter(None, parts))}'
     if isinstance(stated, Manifest):
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'

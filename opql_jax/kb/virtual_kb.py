@@ -2,6 +2,7 @@
 
 import abc
 import contextlib
+import dataclasses
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import check_string, short_repr
+from opql_jax.corpus.json_lines import check_count, check_string, short_repr
 from opql_jax.corpus.question_linking import QuestionLinker
 from opql_jax.corpus.questions import Question, check_text
 from opql_jax.data.kb_folder import KBFolder
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 
 
 class VirtualKB(Closeable, abc.ABC):
-    """Answers multi-hop questions: a `TextKB` or a `TrainedKB`.
-
-    The first with a released encoder, the other with a follower or a language model.
+    """Answers multi-hop questions: a `TextKB`, or the `TrainedKB` of a follower or language model.
 
     Once closed, neither it nor its answers and sets can be asked anything: InputError says so.
 
@@ -85,33 +84,26 @@ class VirtualKB(Closeable, abc.ABC):
     def answer(self, questions: list[Question]) -> list[Answer]:
         """Answers questions, which may be of different numbers of hops.
 
-        Raises:
-            InputError: a question is longer than the encoder reads, or has more hops than the
-                model.
+        InputError: a question is longer than the encoder reads, or has more hops than the model.
         """
 
+    def _of(self, answer: Answer, question: Question) -> Answer:
+        """An answer of a model, which then knows what was asked of whom."""
+        return dataclasses.replace(answer, store=self.store, question=question)
+
     def ask(self, text: str, hops: int = 1) -> Answer:
-        """Answers `text`, whose topic is in square brackets.
+        """Answers `text`, whose topic is in square brackets, or found if it is over plain text.
 
-        Over plain text, topics are found where there are none.
-
-        Args:
-            text: the question.
-            hops: relations from the topic to the answer; over plain text the question itself says
-                how many.
-
-        Raises:
-            InputError: there are no brackets, or an unknown entity in them, of which it names the
-                nearest; or what seems to be a name is none of the text.
+        `hops` are the relations from the topic to the answer; over plain text the question itself
+        says how many. InputError: there are no brackets, or an unknown entity in them, of which it
+        names the nearest; or what seems to be a name is none of the text.
         """
         return self.answer([self.question(text, hops)])[0]
 
     def question(self, text: str, hops: int = 1) -> Question:
         """The question that `ask` answers."""
         check_text('the question', text)
-        if not isinstance(hops, int | np.integer) or hops < 1:
-            raise InputError(f'hops: expected a number of at least 1, found {short_repr(hops)}')
-        return self._question(text, int(hops))
+        return self._question(text, check_count('hops', hops))
 
     @abc.abstractmethod
     def _question(self, text: str, hops: int) -> Question: ...
@@ -125,12 +117,8 @@ class VirtualKB(Closeable, abc.ABC):
         return paths.evidence_of(self.store, np.asarray(entries, np.int64))
 
     def update(self) -> contextlib.AbstractContextManager['Change']:
-        """Changes the text, see `change_text.change`; this object keeps the version that it opened.
-
-        Raises:
-            InputError: it is not of plain text, as `opql index` makes it.
-        """
-        # here, as it imports all that makes a knowledge base.
+        """Changes plain text, see `change_text.change`; this object keeps the version it opened."""
+        # Here, as it imports all that makes a knowledge base.
         from opql_jax.kb.text.change_text import change
 
         return change(self.folder.path)
@@ -138,25 +126,18 @@ class VirtualKB(Closeable, abc.ABC):
     # ---- What there is over plain text only ----
 
     def entity(self, name: str) -> EntitySet:
-        """The set of one entity, to follow relations from.
+        """The set of one entity, as in `kb.entity('Ingrid Solberg').follow('directed')`.
 
-        `kb.entity('Ingrid Solberg').follow('directed')`.
-
-        Raises:
-            InputError: an unknown name, with the nearest ones; an ambiguous one, with a sentence
-                about each entity that it may mean; or a trained model answers here.
+        InputError: an unknown name, with the nearest ones; an ambiguous one, with a sentence about
+        each entity that it may mean; or a trained model answers here.
         """
         check_string('entity', name)
         return EntitySet(self.sets, Entity(name))
 
     def query(self, text: str) -> EntitySet:
-        """The set that a query names; see `query_language`.
+        """The set that a query names: 'Ingrid Solberg . directed . starring - Anna Weiss'.
 
-        `kb.query('Ingrid Solberg . directed . starring - Anna Weiss')`.
-
-        Raises:
-            InputError: no query, or an unknown or ambiguous name as in `entity`; says at which
-                column. Or lark is not installed.
+        InputError, with the column: no query (see `query_language`), or a name as in `entity`.
         """
         check_string('query', text)
         return EntitySet(self.sets, query_language.parse(text))
@@ -174,17 +155,12 @@ class VirtualKB(Closeable, abc.ABC):
     def retrieve(self, questions: str | Sequence[str], k: int = 5) -> Any:
         """The k documents that best answer a question, as `retrieve.Documents`, or a list of those.
 
-        Raises:
-            InputError: the knowledge base has no index of its passages, a question is blank, or k
-                is below 1.
+        InputError: the knowledge base has no index of its passages, or a question is blank.
         """
-        retriever = self.retriever
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f'k: expected a number of at least 1, found {short_repr(k)}')
+        retriever, k = self.retriever, check_count('k', k)
         if not isinstance(questions, str) and not hasattr(questions, '__len__'):
-            raise InputError(
-                f'questions: expected a string or a list of them, found {short_repr(questions)}'
-            )
+            expected = f'expected a string or a list of them, found {short_repr(questions)}'
+            raise InputError(f'questions: {expected}')
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
             check_text('the question', text)

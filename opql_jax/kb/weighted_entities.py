@@ -1,7 +1,4 @@
-"""What answers and sets share: weighted entities, and the sentences that they rest on.
-
-They show them as text, as a table and in a notebook.
-"""
+"""What answers and sets share: entities, their sentences, as text, table and in a notebook."""
 
 from __future__ import annotations
 
@@ -31,8 +28,7 @@ class Member(NamedTuple):
     """An entity with its weight in 0 .. 1.
 
     Attributes:
-        kind: 'person', 'place' or another that `EntityVocab.kinds` has; UNKNOWN_KIND if the text
-            does not tell.
+        kind: 'person', 'place' or another that `EntityVocab.kinds` has.
         id: its row in the vocabulary; below 0 for words that are no entity, see `Answer.phrases`.
         probability: that it is a right answer; None in a set, and where a trained model answers.
     """
@@ -87,25 +83,16 @@ class WeightedEntities(abc.ABC):
 
     @abc.abstractmethod
     def paths(self, entity: str | int, most: int = 3) -> list[Path]:
-        """The best paths to one of the entities, the heaviest first; none if no fact leads there.
+        """The best paths to an entity (name or id), heaviest first; none if no fact leads there.
 
-        Args:
-            entity: its name or id.
-            most: paths, at most, for each way in which the entity was found.
-
-        Raises:
-            InputError: an unknown or ambiguous name.
+        `most` is for each way in which it was found. InputError: an unknown or ambiguous name.
         """
 
     def __iter__(self) -> Iterator[Member]:
-        kinds = self.store.vocab.kinds
-        probabilities = (
-            itertools.repeat(None) if self.probabilities is None else self.probabilities.tolist()
-        )
-        for entity, weight, probability in zip(
-            self.entities.tolist(), self.weights.tolist(), probabilities
-        ):
-            kind = kinds[entity] if entity >= 0 else UNKNOWN_KIND
+        entities, weights = self.entities.tolist(), self.weights.tolist()
+        known = None if self.probabilities is None else self.probabilities.tolist()
+        for entity, weight, probability in zip(entities, weights, known or [None] * len(weights)):
+            kind = self.store.vocab.kinds[entity] if entity >= 0 else UNKNOWN_KIND
             yield Member(self.name_of(entity), weight, kind, entity, probability)
 
     def name_of(self, entity: int) -> str:
@@ -121,16 +108,10 @@ class WeightedEntities(abc.ABC):
         return [member.name for member in self]
 
     def passages(self, most: int = 5) -> list[Passage]:
-        """The passages that the best entities' best paths were read in, at most so many.
-
-        In their order.
-        """
+        """The first passages in which the best entities' best paths were read."""
         facts = (fact for member in self for path in self.paths(member.id, 1) for fact in path)
-        numbers = dict.fromkeys(
-            fact.passage
-            for fact in itertools.islice(facts, _LOOKED_AT * most)
-            if fact.passage is not None
-        )
+        read_in = (fact.passage for fact in itertools.islice(facts, _LOOKED_AT * most))
+        numbers = dict.fromkeys(number for number in read_in if number is not None)
         rows = map(self.store.prepared.passage, list(numbers)[:most])
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
 
@@ -153,9 +134,7 @@ class WeightedEntities(abc.ABC):
             record['by_sentences'] = True
         if notes := self.notes:
             record['note'] = '\n'.join(notes)
-        return record | {
-            'answers': [self._record_of(member) for member in itertools.islice(self, top)]
-        }
+        return record | {'answers': list(map(self._record_of, itertools.islice(self, top)))}
 
     def _record_of(self, member: Member) -> dict[str, Any]:
         record: dict[str, Any] = {'entity': member.name}
@@ -172,11 +151,7 @@ class WeightedEntities(abc.ABC):
         """The `top` best as lines of text, with what to know about them."""
 
     def to_pandas(self):
-        """A pandas.DataFrame with a row for each entity.
-
-        Its columns are `entity`, `key`, `kind`, `weight`, `probability`, and `sentence`, `title`
-        and `document` of the fact that its best path ends with.
-        """
+        """A pandas.DataFrame with a row for each entity, and where its best path was read."""
         try:
             import pandas as pd  # an extra
         except ImportError as error:
@@ -187,9 +162,8 @@ class WeightedEntities(abc.ABC):
             fact = self._last_fact(member)
             told = fact.sentence, fact.title, fact.document
             rows.append((member.name, key, member.kind, member.weight, member.probability, *told))
-        return pd.DataFrame(
-            rows, columns='entity key kind weight probability sentence title document'.split()
-        )
+        columns = 'entity key kind weight probability sentence title document'.split()
+        return pd.DataFrame(rows, columns=columns)
 
     def _last_fact(self, member: Member) -> Fact:
         paths = [path for path in self.paths(member.id, 1) if path]
@@ -205,9 +179,8 @@ class WeightedEntities(abc.ABC):
         )
         head = ''.join(f'<th>{column}</th>' for column in ('entity', 'kind', 'weight', 'read in'))
         more = f'<p>… and {len(self) - len(shown)} more</p>' if len(self) > len(shown) else ''
-        graph = path_graph.draw(
-            [path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)]
-        )
+        drawn = [path for member in shown[:_DRAWN] for path in self.paths(member.id, 1)]
+        graph = path_graph.draw(drawn)
         return (
             f'<div><div style="overflow-x:auto">{graph}</div><table><thead><tr>{head}</tr></thead>'
             f'<tbody>{rows}</tbody></table>{more}</div>'
@@ -215,13 +188,11 @@ class WeightedEntities(abc.ABC):
 
 
 def _indented(paths: list[Path]) -> str:
-    return '\n'.join(
-        f'{"  " if number else "- "}{fact}' for path in paths for number, fact in enumerate(path)
-    )
+    facts = ((number, fact) for path in paths for number, fact in enumerate(path))
+    return '\n'.join(f'{"  " if number else "- "}{fact}' for number, fact in facts)
 
 
 def _marked(fact: Fact) -> str:
-    said = ''.join(
-        f'<mark>{escape(text)}</mark>' if role else escape(text) for text, role in fact.pieces()
-    )
+    pieces = ((escape(text), role) for text, role in fact.pieces())
+    said = ''.join(f'<mark>{text}</mark>' if role else text for text, role in pieces)
     return said if fact.title is None else f'{said} <em>({escape(fact.title)})</em>'

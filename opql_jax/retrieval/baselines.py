@@ -1,9 +1,6 @@
-"""Rankings that ours is compared with: words, vectors, both, and a walk on a graph.
+"""Rankings that ours is compared with: words, vectors, both, and a walk on a graph of entities.
 
-The graph is one of entities.
-
-Each takes an index and questions and gives scores of all passages for each question, [passages];
-none follows a relation.
+Each gives scores of all passages for each question, [passages]; none follows a relation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +10,6 @@ import scipy.sparse as sp
 
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.view import Question
-from opql_jax.retrieval.words import words_of
 
 # Of the graph: the share of a step that goes on from where it is, and how many steps there are.
 _DAMPING, _STEPS = 0.5, 15
@@ -22,18 +18,14 @@ _DAMPING, _STEPS = 0.5, 15
 def bm25(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
     """BM25 of the question's words."""
     for question in questions:
-        columns = sorted(
-            {index.word_ids[word] for word in words_of(question.text) if word in index.word_ids}
-        )
-        yield np.asarray(index.words[:, columns].sum(1)).ravel()
+        yield np.asarray(index.words[:, index.columns_of(question.text)].sum(1)).ravel()
 
 
 def dense(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
     """The cosine of the vectors of question and passage."""
     for question in questions:
-        yield index.vectors[: len(index.ids)] @ (
-            question.vector / (np.linalg.norm(question.vector) or 1)
-        )
+        unit = question.vector / (np.linalg.norm(question.vector) or 1)
+        yield index.vectors[: len(index.ids)] @ unit
 
 
 def hybrid(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.ndarray]:
@@ -53,9 +45,8 @@ def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.n
     count = np.asarray(named.sum(0)).ravel()
     idf = np.log((len(index.ids) + 1) / (count + 0.5))
     weighted = named @ sp.diags(idf)
-    to_entities = (
-        sp.diags(1 / np.maximum(np.asarray(weighted.sum(1)).ravel(), 1e-9)) @ weighted
-    ).T.tocsr()
+    share = sp.diags(1 / np.maximum(np.asarray(weighted.sum(1)).ravel(), 1e-9))
+    to_entities = (share @ weighted).T.tocsr()
     to_passages = (named @ sp.diags(1 / np.maximum(count, 1))).tocsr()
     questions = list(questions)
     for question, cosine in zip(questions, dense(index, questions)):

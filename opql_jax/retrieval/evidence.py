@@ -1,6 +1,4 @@
-"""How probable it is that a passage is evidence for an answer.
-
-It can be compared between questions.
+"""How probable it is that a passage is evidence for an answer, comparable between questions.
 
 The score of a passage is its share of the chains for one question, so the best passage of a corpus
 that knows nothing about the question has a high one, too. This is a logistic regression on that
@@ -21,11 +19,7 @@ _CLOSEST = 1e-4
 
 
 class Weights(NamedTuple):
-    """The weights of the regression.
-
-    Of the log-odds of the score, of the BM25 (as a share) and cosine of the passage, and of the
-    corpus' best.
-    """
+    """Of the score's log-odds, the passage's BM25 (a share) and cosine, and the corpus' best."""
 
     bias: float
     score: float

@@ -55,6 +55,7 @@ from opql_jax.core.manifest import (
 )
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import LONGEST_KIND
+from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.retrieval.corpus import Corpus
 from opql_jax.retrieval.inner_names import inner_names
 from opql_jax.retrieval.words import words_of
@@ -63,10 +64,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """An index's manifest: numbers of passages, sentences and entities, and vectors' width.
-
-    `encoded_by` is the hash of what made the vectors.
-    """
+    """An index's manifest: counts, the vectors' width, and the hash of what made the vectors."""
 
     passages: Count
     sentences: Count
@@ -151,14 +149,9 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'word_sentence_starts': of_sentences.indptr.astype(np.int64),
         'word_sentences': of_sentences.indices.astype(np.int32),
     }
-    passages = [
-        list(corpus.ids),
-        list(corpus.titles),
-        list(corpus.texts),
-        np.asarray(corpus.title_entities, np.int32),
-    ]
+    passages = [list(column) for column in (corpus.ids, corpus.titles, corpus.texts)]
     tables = {
-        'passages': pa.table(passages, schema=_PASSAGES),
+        'passages': pa.table([*passages, corpus.title_entities], schema=_PASSAGES),
         'words': pa.table([words], schema=_WORDS),
         'entities': pa.table([list(corpus.kinds)], schema=_ENTITIES),
     }
@@ -257,10 +250,7 @@ class RetrievalIndex:
 
     @classmethod
     def open(cls, folder: str | os.PathLike) -> RetrievalIndex:
-        """Opens the index in a folder, on disk or in a bucket.
-
-        ManifestError if there is none, or it is unfinished or damaged.
-        """
+        """Reads the index in a folder; ManifestError if there is none, or it is damaged."""
         return IndexFolder(folder).load()
 
     def _group_mentions(self) -> None:
@@ -279,11 +269,14 @@ class RetrievalIndex:
 
     def sentence(self, row: int) -> tuple[int, int]:
         """Start and end of a sentence in the text of its passage."""
-        passage = int(np.searchsorted(self.first_sentence, row, side='right')) - 1
+        passage = self.passage_of_sentence[row]
         last = row + 1 == self.first_sentence[passage + 1]
-        return int(self.sentence_starts[row]), len(self.texts[passage]) if last else int(
-            self.sentence_starts[row + 1]
-        )
+        end = len(self.texts[passage]) if last else self.sentence_starts[row + 1]
+        return int(self.sentence_starts[row]), int(end)
+
+    def columns_of(self, text: str) -> list[int]:
+        """The columns of `words` that have a text's words, rising."""
+        return sorted({self.word_ids[word] for word in words_of(text) if word in self.word_ids})
 
 
 def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sp.csc_matrix:
@@ -295,17 +288,13 @@ def _incidence(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) ->
 
 
 def _with_inner_names(corpus: Corpus) -> np.ndarray:
-    """The mentions of a corpus, [n, 4], with those inside of them and of titles.
-
-    Those inside of titles are as if at the beginning of the text.
-    """
+    """The mentions of a corpus, [n, 4], with names in them and (as if at text starts) in titles."""
     inner = inner_names(corpus.names)
     inside = [(*span, name) for *span, entity in corpus.mentions.tolist() for name in inner[entity]]
+    of_passages = enumerate(zip(corpus.title_entities, corpus.sentence_starts))
     titles = [
         (passage, start[0], start[0] + 1, name)
-        for passage, (entity, start) in enumerate(
-            zip(corpus.title_entities, corpus.sentence_starts)
-        )
+        for passage, (entity, start) in of_passages
         if entity >= 0 and len(start)
         for name in inner[entity]
     ]
@@ -319,20 +308,15 @@ def _mentions_of_sentences(
 ) -> np.ndarray:
     """[n, 2] the sentence in which each mention starts and its entity, rising, each pair once."""
     passage, start, _, entity = mentions.astype(np.int64).reshape(-1, 4).T
-    # One rising sequence, so that one search finds any of them.
-    keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
     # Before the first sentence of a passage there is only space.
-    sentence = np.searchsorted(keys, (passage << 32) | start, side='right') - 1
+    sentence = sentence_numbers(starts, counts, passage, start) - 1
     return np.unique(np.stack([sentence, entity], 1), axis=0).astype(np.int32).reshape(-1, 2)
 
 
 def _directions(vectors: np.ndarray) -> np.ndarray:
     """Vectors [n, d] as int8; InputError if one is not finite."""
-    if not np.isfinite(vectors).all():
-        raise InputError(
-            f'vector {np.flatnonzero(~np.isfinite(vectors).all(1))[0]} is not '
-            'finite: the encoder is damaged'
-        )
+    if len(bad := np.flatnonzero(~np.isfinite(vectors).all(1))):
+        raise InputError(f'vector {bad[0]} is not finite: the encoder is damaged')
     return packed(vectors)[:, :-SCALE_BYTES]
 
 
@@ -348,9 +332,7 @@ def _words_of_sentences(words: list[str], sentences: list[list[str]]) -> sp.csc_
     """[sentences, words], by columns, 1 where a sentence has a word."""
     ids = {word: column for column, word in enumerate(words)}
     columns = np.array([ids[word] for sentence in sentences for word in sentence], np.int32)
-    rows = np.repeat(
-        np.arange(len(sentences), dtype=np.int32), [len(sentence) for sentence in sentences]
-    )
+    rows = np.repeat(np.arange(len(sentences), dtype=np.int32), list(map(len, sentences)))
     return _incidence(rows, columns, (len(sentences), len(words)))
 
 
@@ -363,7 +345,7 @@ def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str],
     words = sorted({word for counts in passages for word in counts})
     ids = {word: column for column, word in enumerate(words)}
     columns = np.array([ids[word] for counts in passages for word in counts], np.int32)
-    rows = np.repeat(np.arange(len(passages), dtype=np.int32), [len(counts) for counts in passages])
+    rows = np.repeat(np.arange(len(passages), dtype=np.int32), list(map(len, passages)))
     times = np.array([number for counts in passages for number in counts.values()], np.float32)
     lengths = np.array([counts.total() for counts in passages], np.float32)
     having = np.bincount(columns, minlength=len(words))
@@ -376,28 +358,23 @@ def _bm25(titles: Sequence[str], texts: Sequence[list[str]]) -> tuple[list[str],
 
 
 class IndexFolder:
-    """An index in a folder, on disk or in a bucket; ManifestError if there is none.
-
-    A file of it is read when it is needed.
-    """
+    """An index in a folder, on disk or in a bucket, whose files are read when they are needed."""
 
     def __init__(self, folder: str | os.PathLike):
+        """ManifestError if there is none, or it is unfinished."""
         self._directory = local_copy(folder)
         self.manifest = read_manifest(self._directory, FORMAT)
         check_files(self._directory, self.manifest, FORMAT)
-        stated = self.manifest
-        self._sizes = {
-            name: getattr(stated, name) for name in ('passages', 'sentences', 'entities', 'dim')
-        }
+        sizes = 'passages', 'sentences', 'entities', 'dim'
+        self._sizes = {name: getattr(self.manifest, name) for name in sizes}
 
     @functools.cached_property
     def passages_with_word(self) -> dict[str, int]:
         """The number of passages that have each word."""
         words, counts = self._words, np.diff(self.array('word_starts'))
         if counts.max(initial=0) > self.manifest.passages:
-            raise self._damaged(
-                'word_starts.npy', f'a word is in more than {self.manifest.passages} passages'
-            )
+            most = self.manifest.passages
+            raise self._damaged('word_starts.npy', f'a word is in more than {most} passages')
         return dict(zip(words, counts.tolist()))
 
     @functools.cached_property
@@ -405,27 +382,20 @@ class IndexFolder:
         """The kind of each entity. InputError if they are damaged."""
         kinds = self._table('entities', _ENTITIES, self.manifest.entities)['kind'].to_pylist()
         if max(map(len, kinds), default=0) > LONGEST_KIND:
-            raise self._damaged(
-                'entities.parquet', f'a kind has more than {LONGEST_KIND} characters'
-            )
+            too_long = f'a kind has more than {LONGEST_KIND} characters'
+            raise self._damaged('entities.parquet', too_long)
         return kinds
 
     def load(self) -> RetrievalIndex:
         """Reads all files; InputError if one of them is damaged."""
         words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
-        titles = tables.numbers(passages['title_entity'])
-        tables.check_ids(
-            self._directory / 'passages.parquet',
-            'title_entity',
-            titles,
-            self.manifest.entities,
-            least=-1,
-            advice=FORMAT.advice,
-        )
+        titles, entities = tables.numbers(passages['title_entity']), self.manifest.entities
+        path = self._directory / 'passages.parquet'
+        tables.check_ids(path, 'title_entity', titles, entities, least=-1, advice=FORMAT.advice)
         # What tells kinds is for the next version of the text alone.
         arrays = {name: self.array(name) for name in _ARRAYS if name != 'mention_kinds'}
         self._check_starts(arrays['sentence_starts'], arrays['sentence_counts'], passages)
-        return RetrievalIndex(passages, words, self.manifest.entities, arrays)
+        return RetrievalIndex(passages, words, entities, arrays)
 
     def check(self) -> None:
         """Reads what `load` does not, too; InputError if it is damaged."""
@@ -438,9 +408,8 @@ class IndexFolder:
         lengths = tables.numbers(pc.utf8_length(passages['text']))[passage]
         falls = (passage[1:] == passage[:-1]) & (starts[1:] <= starts[:-1])
         if ((starts < 0) | (starts > lengths)).any() or falls.any():
-            raise self._damaged(
-                'sentence_starts.npy', 'not places that rise in the text of each passage'
-            )
+            not_rising = 'not places that rise in the text of each passage'
+            raise self._damaged('sentence_starts.npy', not_rising)
 
     def _damaged(self, name: str, what: str) -> ManifestError:
         return ManifestError(f'{self._directory / name}: {what}; {FORMAT.advice}')
@@ -458,10 +427,7 @@ class IndexFolder:
         return words
 
     def array(self, name: str) -> np.ndarray:
-        """One of the folder's arrays, vectors as float32; ManifestError if it is damaged.
-
-        It is known by its file's name.
-        """
+        """One of `_ARRAYS`, vectors as float32; ManifestError if it is damaged."""
         array = read_array(self._file(f'{name}.npy'), _ARRAYS[name], self._sizes, FORMAT.advice)
         if _ARRAYS[name].offsets:
             self._sizes[name] = int(array[-1])

@@ -1,7 +1,4 @@
-"""Names inside of names: 'Daewoo Heavy Industries' speaks of Daewoo.
-
-And 'History of Mississippi' of Mississippi.
-"""
+"""Names inside of names: 'Daewoo Heavy Industries' speaks of Daewoo."""
 
 import collections
 import re
@@ -14,9 +11,7 @@ _MOST = 3
 
 
 def inner_names(names: Sequence[str]) -> list[tuple[int, ...]]:
-    """For each name the entities whose whole names are some of its words; rising.
-
-    They are given by their place among the names.
+    """For each name the places of the names that are some of its words, rising.
 
     An inner name begins with a capital in both, and has a letter. Words count as
     `name_resolution.fold` leaves them.
@@ -31,10 +26,8 @@ def inner_names(names: Sequence[str]) -> list[tuple[int, ...]]:
         words = [word for word in re.split(r'[\s,;:()/–-]+', name) if word]
         inner: set[int] = set()
         for first, word in enumerate(words):
-            if not word[0].isupper() or len(words) == 1:
-                continue
             for end in range(first + 1, min(len(words), first + longest) + 1):
-                if end - first < len(words):
+                if word[0].isupper() and end - first < len(words):
                     inner.update(spelt.get(fold(' '.join(words[first:end])), ())[:_MOST])
         found.append(tuple(sorted(inner - {entity})))
     return found

@@ -42,10 +42,7 @@ _QUESTIONS = 16
 
 
 class Weights(NamedTuple):
-    """The weights a and b of FIRST and NEXT, by name, and c.
-
-    They are fitted by `benchmarks/retrieval.py --fit`.
-    """
+    """The weights a and b of FIRST and NEXT, by name, and c, as `benchmarks/retrieval.py` fits."""
 
     first: Mapping[str, float]
     next: Mapping[str, float]
@@ -106,12 +103,9 @@ class Reason:
 
 
 class Ranked(NamedTuple):
-    """A ranked passage, by its row in the index: its score and why it is there.
+    """A ranked passage, by its row in the index, and the probability that it is evidence.
 
-    Also how probably it is evidence for the answer.
-
-    `sentence` is where the sentence that suits the question best stands in its text; None if it has
-    none.
+    `sentence` is where the one that suits the question best stands in its text; None without any.
     """
 
     passage: int
@@ -122,10 +116,7 @@ class Ranked(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step of all chains: where they can go, and the probabilities of ways and pairs.
-
-    Pairs are of a chain and a passage.
-    """
+    """A step of all chains: where they can go, and the probabilities of its ways and pairs."""
 
     found: Candidates
     ways: np.ndarray
@@ -161,11 +152,8 @@ class Ranker:
     def rank_all(self, questions: Sequence[Question], k: int) -> Iterator[Iterator[Ranked]]:
         """The k best passages for each question, best first; ties in the order of the index.
 
-        Why a passage is there takes longer than its score, and is found out when the passage is
-        taken.
-
-        Raises:
-            InputError: `k` or a field of a question is not possible.
+        Why a passage is there takes long, and is found out when it is taken. InputError: `k` or a
+        field of a question is not possible.
         """
         if k < 1:
             raise InputError(f'k: {k}; ask for at least one passage')
@@ -178,16 +166,13 @@ class Ranker:
         for start in range(0, len(questions), _QUESTIONS):
             block = questions[start : start + _QUESTIONS]
             for question in block:
-                if question.vector.shape != (width,) or not np.isfinite(question.vector).all():
-                    raise InputError(
-                        f'vector: shape {question.vector.shape}, expected {width} finite numbers, '
-                        'as the index has'
-                    )
+                vector, expected = question.vector, f'expected {width} finite numbers'
+                if vector.shape != (width,) or not np.isfinite(vector).all():
+                    raise InputError(f'vector: shape {vector.shape}, {expected}, as the index has')
             vectors = np.stack([question.vector for question in block]).astype(np.float32)
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            for question, similarity in zip(
-                block, (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T
-            ):
+            similarities = (vectors / np.where(norms > 0, norms, 1)) @ self.index.vectors.T
+            for question, similarity in zip(block, similarities):
                 view = View(self.index, self._idf, question, similarity, self._relations)
                 logits = view.first @ self._first
                 first = np.exp(logits - logits.max())
@@ -221,16 +206,9 @@ class Ranker:
         scores /= self.max_passages
         ranked = best(scores, k)
         likely = evidence.probabilities(evidence.quantities(view, ranked, scores[ranked]))
-        return (
-            Ranked(
-                p,
-                float(scores[p]),
-                self._reason(p, first[p], steps),
-                float(probability),
-                view.best_sentence(p),
-            )
-            for p, probability in zip(ranked.tolist(), likely)
-        )
+        for p, score, probability in zip(ranked.tolist(), scores[ranked].tolist(), likely.tolist()):
+            reason = self._reason(p, first[p], steps)
+            yield Ranked(p, score, reason, probability, view.best_sentence(p))
 
     def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
         """The likeliest way to a passage, in any step, or none if it is likelier as a first one."""
@@ -259,10 +237,8 @@ def _longer(
     place = np.arange(len(by_chain)) - np.searchsorted(found.chains, found.chains)
     kept = by_chain[place < _NEXT_KEPT]
     longer: dict[tuple[int, ...], float] = {}
-    extended = np.sort(
-        np.concatenate([chains[found.chains[kept]], found.passages[kept, None]], 1), 1
-    )
-    for chain, share in zip(map(tuple, extended.tolist()), shares[kept].tolist()):
+    extended = np.concatenate([chains[found.chains[kept]], found.passages[kept, None]], 1)
+    for chain, share in zip(map(tuple, np.sort(extended, 1).tolist()), shares[kept].tolist()):
         longer[chain] = longer.get(chain, 0.0) + share
     beam = sorted(longer.items(), key=lambda item: (-item[1], item[0]))[:_BEAM]
     return np.array([chain for chain, _ in beam]), np.log([share + 1e-300 for _, share in beam])

@@ -21,10 +21,7 @@ class Relations:
         num_entities: int,
         read: Callable[[np.ndarray], np.ndarray],
     ):
-        """Takes passage, topic and target of each relation [n], and what reads some of them.
-
-        Of rows [m], [m, d] of unit length.
-        """
+        """Takes the columns of relations [n], and what reads rows [m]: [m, d] of unit length."""
         self._num_entities, self._read = num_entities, read
         self._sorted = {}
         for side, entities in (('topic', topics), ('target', targets)):
@@ -41,26 +38,22 @@ class Relations:
     ) -> np.ndarray:
         """How close what passages say of entities, both [n], is to the relations [m, d] asked for.
 
-        `side` is what the entities are of the relations that count. Returns [n] the cosine of the
-        relation, of that passage and entity, that is closest to any that is asked; 0 if there is
-        none, or all are below.
+        Returns [n] the highest cosine of a relation of that passage, which has the entity on this
+        `side`, and one that is asked; at least 0, also where there is none.
         """
         if not len(asked) or not len(passages):
             return np.zeros(len(passages), np.float32)
         keys, rows = self._sorted[side]
-        distinct, place = np.unique(
-            passages.astype(np.int64) * self._num_entities + entities, return_inverse=True
-        )
+        wanted = passages.astype(np.int64) * self._num_entities + entities
+        distinct, place = np.unique(wanted, return_inverse=True)
         start = np.searchsorted(keys, distinct)
         lengths = np.searchsorted(keys, distinct, side='right') - start
         _, at = ranges(start, lengths)
         # By einsum, see `Candidates.logits`.
-        cosines = np.einsum(
-            'rd,ad->ar', self._read(rows[at]).astype(np.float32, copy=False), asked
-        ).max(0)
+        relations = self._read(rows[at]).astype(np.float32, copy=False)
+        cosines = np.einsum('rd,ad->ar', relations, asked).max(0)
         closest, some = np.zeros(len(distinct), np.float32), lengths > 0
         if some.any():
-            closest[some] = np.maximum(
-                np.maximum.reduceat(cosines, (np.cumsum(lengths) - lengths)[some]), 0
-            )
+            first = (np.cumsum(lengths) - lengths)[some]
+            closest[some] = np.maximum(np.maximum.reduceat(cosines, first), 0)
         return closest[place]

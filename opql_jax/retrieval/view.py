@@ -1,7 +1,4 @@
-"""An index of passages as one question sees it.
-
-What speaks for a passage as the first of a chain, and as the next one of a chain.
-"""
+"""What speaks for a passage, as a question sees an index: as first or next one of a chain."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.ranges import ranges
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
-from opql_jax.retrieval.words import words_of
 
 # What the first passage is chosen by: BM25, as a share of the highest that there could be; the idf
 # of the question's entities that it names, and of those that its title names; the similarity of its
@@ -32,17 +28,8 @@ _OF_PASSAGE = ('words', 'words_share', 'named', 'titled', 'sentence', 'passage',
 # of its passage, and whether the question names it too; without a link, the log-probability as
 # first passage; and how close what the last passage says of the entity comes to what the question
 # asks about any of its names.
-_OF_LINK = (
-    'direct',
-    'to_title',
-    'from_title',
-    'shared',
-    'rarity',
-    'spread',
-    'source',
-    'asked',
-    'prior',
-    'relation',
+_OF_LINK = tuple(
+    'direct to_title from_title shared rarity spread source asked prior relation'.split()
 )
 # Of the sentence of the next passage that names the entity, or of its best one if the title does,
 # how well it suits the question, compared likewise; of that sentence the words that the chain has
@@ -194,50 +181,42 @@ class View:
             raise InputError(
                 f'entities: {self._asked.tolist()}, but the index has {index.num_entities}'
             )
-        columns = sorted(
-            {index.word_ids[word] for word in words_of(question.text) if word in index.word_ids}
-        )
+        columns = index.columns_of(question.text)
         # [words and entities of the question, passages]; the entities once for what is named
         # anywhere, once for titles.
         words = _dense(index.words, columns)
         most = words.max(1, initial=0, keepdims=True)
         words, most = words / max(most.sum(), 1e-6), most / max(most.sum(), 1e-6)
         rarity = idf[self._asked, None].astype(np.float32)
-        named, titled = (
-            _dense(table, self._asked) * rarity
-            for table in (index.passages_of_entity, index.passages_titled)
-        )
+        both = index.passages_of_entity, index.passages_titled
+        named, titled = (_dense(table, self._asked) * rarity for table in both)
         self._has = np.concatenate([words, named, titled])
         self._ends = len(columns), len(columns) + len(self._asked)
         # [words, sentences]: a word of a sentence is worth as much as it can be. The last column is
         # of no sentence.
-        self._in_sentence = (
-            np.pad(_dense(index.words_of_sentence, columns), ((0, 0), (0, 1))) * most
-        )
+        in_sentence = _dense(index.words_of_sentence, columns)
+        self._in_sentence = np.pad(in_sentence, ((0, 0), (0, 1))) * most
         mean, deviation = similarity.mean(), similarity.std() or 1
         similarity = (similarity - mean) / deviation
         self._passage, self._sentence = similarity[:count], similarity[count:]
         # Of each passage the row of the sentence that suits the question best, or -1, and how well.
         self._best_row, self._best_sentence = np.full(count, -1), np.zeros(count, np.float32)
         has_any = np.diff(index.first_sentence) > 0
-        self._best_sentence[has_any] = np.maximum.reduceat(
-            self._sentence, index.first_sentence[:-1][has_any]
-        )
+        first = index.first_sentence[:-1][has_any]
+        self._best_sentence[has_any] = np.maximum.reduceat(self._sentence, first)
         rows = np.flatnonzero(self._sentence == self._best_sentence[index.passage_of_sentence])
         self._best_row[index.passage_of_sentence[rows]] = rows
         # A passage is as similar as its best sentence, or it as a whole.
-        self._best = np.where(
-            self._best_row >= 0, np.maximum(self._passage, self._best_sentence), self._passage
-        )
+        either = np.maximum(self._passage, self._best_sentence)
+        self._best = np.where(self._best_row >= 0, either, self._passage)
         self.cosines = self._best * deviation + mean
         # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for
         # all pairs, then whether it is the right one.
         sides = [names for side in zip(*question.joined) for names in side]
         titled = [_dense(index.passages_titled, names).any(0) for names in sides]
         self._titled = np.array(titled, bool).reshape(len(sides), count)
-        self.first = np.stack(
-            [*self._sums(self._has), self._best, self._passage, self._titled.any(0)], 1
-        )
+        like = self._best, self._passage, self._titled.any(0)
+        self.first = np.stack([*self._sums(self._has), *like], 1)
 
     def best_sentence(self, passage: int) -> tuple[int, int] | None:
         """Start and end, in a passage's text, of its best-suited sentence; None without any."""
@@ -255,13 +234,11 @@ class View:
 
     def candidates(self, chains: np.ndarray, follow: bool = True) -> Candidates:
         """What can come after chains [n, length] of passages; with `follow`, also over links."""
-        sources = np.pad(chains, ((0, 0), (1, 0)), constant_values=QUESTION)[
-            :, : None if follow else 1
-        ]
+        sources = np.pad(chains, ((0, 0), (1, 0)), constant_values=QUESTION)
+        sources = sources if follow else sources[:, :1]
         links, count = self._links_of(np.unique(sources)), len(self.probabilities)
-        begin, end = (
-            np.searchsorted(links.previous, sources.ravel(), side) for side in ('left', 'right')
-        )
+        begin = np.searchsorted(links.previous, sources.ravel())
+        end = np.searchsorted(links.previous, sources.ravel(), 'right')
         source, link = ranges(begin, end - begin)
         which, way = ranges(links.first[link], links.counts[link])
         chain, link, passages = source[which] // sources.shape[1], link[which], links.passages[way]
@@ -271,44 +248,29 @@ class View:
         of, passages = np.divmod(pairs, count)
         # By np.take, which is twice as fast as indexing columns.
         covered = self._has[:, chains].max(-1)
-        gained = self._sums(np.maximum(self._has.take(passages, 1) - covered.take(of, 1), 0))
+        gained = np.maximum(self._has.take(passages, 1) - covered.take(of, 1), 0)
+        words, named, titled = self._sums(gained)
         most = np.zeros(len(chains), np.float32)
-        np.maximum.at(most, of, gained[0])
-        share = gained[0] / (most[of] + 0.02)
+        np.maximum.at(most, of, words)
+        share = words / (most[of] + 0.02)
         other_side = np.roll(self._titled, len(self._titled) // 2, 0)
         joined = (other_side[:, chains].any(-1).take(of, 1) & self._titled.take(passages, 1)).any(0)
-        gains = np.stack(
-            [
-                gained[0],
-                share,
-                gained[1],
-                gained[2],
-                self._best[passages],
-                self._passage[passages],
-                joined,
-            ]
-        )
+        like = self._best[passages], self._passage[passages], joined
+        gains = np.stack([words, share, named, titled, *like])
         at = links.ends[way]
-        words = np.maximum(
-            self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1), 0
-        ).sum(0)
+        uncovered = self._in_sentence.take(at, 1) - covered[: self._ends[0]].take(chain, 1)
         target = np.where(at >= 0, self._sentence[at] - self._best_sentence[links.passages[way]], 0)
-        return Candidates(
-            of, passages, gains, pair, link, np.stack([target, words, np.zeros(len(way))]), links
-        )
+        ends = np.stack([target, np.maximum(uncovered, 0).sum(0), np.zeros(len(way))])
+        return Candidates(of, passages, gains, pair, link, ends, links)
 
     def with_relations(self, found: Candidates) -> Candidates:
         """Candidates with what passages say of the entities; not in `candidates`, as it is slow."""
-        entities = found.links.entities[found.link]
-        linked = np.flatnonzero(entities >= 0)
-        if self._relations is None or not len(self._asked_relations):
+        if self._relations is None or not len(asked := self._asked_relations):
             return found
-        passages = found.passages[found.pair][linked]
-        ends = found.ends.copy()
-        ends[-1, linked] = (
-            self._relations.closeness('topic', passages, entities[linked], self._asked_relations)
-            - _USUAL
-        )
+        entities, ends = found.links.entities[found.link], found.ends.copy()
+        linked = np.flatnonzero(entities >= 0)
+        at = found.passages[found.pair][linked], entities[linked]
+        ends[-1, linked] = self._relations.closeness('topic', *at, asked) - _USUAL
         return found._replace(ends=ends)
 
     def _links_of(self, sources: np.ndarray) -> Links:
@@ -324,28 +286,20 @@ class View:
         """The links out of passages, rising, or from the `QUESTION`."""
         index, passages = self.index, sources[sources != QUESTION]
         topics = index.title_entity[passages].astype(np.int64)
-        which, rows = ranges(
-            index.first_sentence[passages], np.diff(index.first_sentence)[passages]
-        )
+        counts = np.diff(index.first_sentence)
+        which, rows = ranges(index.first_sentence[passages], counts[passages])
         of, places = _entries(index.entities_of_sentence, rows)
         source, entity, row = which[of], index.entities_of_sentence.indices[places], rows[of]
         # Of each entity the sentence that suits the question best.
         order = np.lexsort((row, -self._sentence[row], entity, source))
-        _, at = np.unique(
-            source[order].astype(np.int64) * index.num_entities + entity[order], return_index=True
-        )
-        at = order[at]
+        pairs = source[order].astype(np.int64) * index.num_entities + entity[order]
+        at = order[np.unique(pairs, return_index=True)[1]]
         at = at[entity[at] != topics[source[at]]]
         named, about = (passages[source[at]], entity[at], row[at]), np.flatnonzero(topics >= 0)
+        of_titles = passages[about], topics[about], np.full(len(about), -1)
         parts = [
             self._through('to_title', *named, index.passages_titled),
-            self._through(
-                'from_title',
-                passages[about],
-                topics[about],
-                np.full(len(about), -1),
-                index.passages_naming,
-            ),
+            self._through('from_title', *of_titles, index.passages_naming),
             self._through('shared', *named, index.passages_naming),
         ]
         if QUESTION in sources:
@@ -381,8 +335,7 @@ class View:
     ) -> tuple[np.ndarray, ...]:
         """Links of passages through entities named by sentences, to passages in table columns.
 
-        Returns:
-            The columns of `Links`, without `first`, in its order.
+        Returns the columns of `Links`, without `first`, in its order.
         """
         few = table.indptr[entities + 1] - table.indptr[entities] <= _MAX_SPREAD
         previous, entities, sentences = previous[few], entities[few], sentences[few]
@@ -396,9 +349,8 @@ class View:
         quantities[_COLUMN['rarity']] = self._idf[entities]
         quantities[_COLUMN['spread']] = np.log(np.maximum(counts, 1))
         quantities[_COLUMN['asked']] = np.isin(entities, self._asked)
-        quantities[_COLUMN['source'], named] = (
-            self._sentence[sentences[named]] - self._best_sentence[previous[named]]
-        )
+        best = self._best_sentence[previous[named]]
+        quantities[_COLUMN['source'], named] = self._sentence[sentences[named]] - best
         ends = self._best_row[passages] if link == 'to_title' else self._best_naming(places)
         return previous, entities, sentences, quantities, counts, passages, ends
 
@@ -423,10 +375,7 @@ class View:
 def _entries(
     table: sp.csc_matrix | sp.csr_matrix, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a table's columns: each one's column in `columns`, and its own place.
-
-    Of rows, if it is stored by rows.
-    """
+    """The entries of a table's columns (rows, if stored so): each one's in `columns`, its place."""
     starts = table.indptr[columns].astype(np.int64)
     return ranges(starts, table.indptr[np.asarray(columns) + 1] - starts)
 

@@ -2,7 +2,8 @@
 
 import functools
 import re
-import unicodedata
+
+from opql_jax.corpus.name_resolution import without_accents
 
 _WORD = re.compile(r'\w+')
 _FUNCTION_WORDS = frozenset(
@@ -15,12 +16,8 @@ _VOWEL = re.compile('[aeiouy]')
 
 def words_of(text: str) -> list[str]:
     """The stems of a text's words, in order, without accents, case and function words."""
-    plain = (
-        text
-        if text.isascii()
-        else ''.join(c for c in unicodedata.normalize('NFKD', text) if not unicodedata.combining(c))
-    )
-    return [_stem(word) for word in _WORD.findall(plain.casefold()) if word not in _FUNCTION_WORDS]
+    plain = without_accents(text).casefold()
+    return [_stem(word) for word in _WORD.findall(plain) if word not in _FUNCTION_WORDS]
 
 
 @functools.lru_cache(1 << 18)
@@ -29,12 +26,9 @@ def _stem(word: str) -> str:
     if len(word) > 3 and word.endswith('s') and not word.endswith(('ss', 'us', 'is')):
         word = word[:-3] + 'y' if word.endswith('ies') and len(word) > 4 else word[:-1]
     for ending in ('ing', 'ed'):
-        if (
-            word.endswith(ending)
-            and len(word) - len(ending) > 2
-            and _VOWEL.search(word[: -len(ending)])
-        ):
-            word = word[: -len(ending)]
+        stem = word[: -len(ending)]
+        if word.endswith(ending) and len(stem) > 2 and _VOWEL.search(stem):
+            word = stem
             if word[-1] == word[-2] and word[-1] not in 'lsz':
                 word = word[:-1]
             break

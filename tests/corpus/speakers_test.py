@@ -2,6 +2,7 @@
 
 import pytest
 
+from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.speakers import first_persons, turns
 
 import linear_time
@@ -63,7 +64,7 @@ def test_a_title_states_the_author_of_a_text_that_names_it():
 def test_no_place_is_in_a_name():
     text = 'By Ana Petrov\nI saw Malcolm I in Perth.'
     at = text.index('Malcolm')
-    ((start, _, _),) = first_persons(text, turns(text), [(at, at + len('Malcolm I'), 0)])
+    ((start, _, _),) = first_persons(text, turns(text), [Mention(at, at + len('Malcolm I'), 'I')])
     assert start == text.index('I saw')
 
 

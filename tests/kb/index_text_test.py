@@ -230,7 +230,7 @@ def test_the_command_destroys_nothing(folder, tmp_path):
         retrieve(tmp_path / 'link')
     assert questions.read_text() == line and not (tmp_path / 'elsewhere').exists()
     for lines, said in (
-        (line * 2, "'a' is that of two questions"),
+        (line * 2, ":2: id: 'a' is already that of line 1"),
         ('{"id": "a"}', 'questions.jsonl:1: question: missing'),
         (line.replace('Who', 'Who' * 700), 'questions.jsonl:1: question has .* characters'),
     ):

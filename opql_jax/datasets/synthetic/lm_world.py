@@ -341,4 +341,4 @@ def write_lm_world(
 
 def _document_record(document: Document) -> dict:
     fields = {n: getattr(document, n) for n in ('id', 'title', 'text', 'title_entity')}
-    return {**fields, 'mentions': list(map(dataclasses.asdict, document.mentions or ()))}
+    return {**fields, 'mentions': [mention._asdict() for mention in document.mentions or ()]}

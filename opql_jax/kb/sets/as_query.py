@@ -19,14 +19,9 @@ _OPENING = re.compile(
 
 
 def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
-    """A query that finds what an answer found.
+    """A set whose best member is that of an answer; None if the words of the question make none.
 
-    It follows the words of the plan's steps, and is a query of its own: weights and what comes
-    after the best entity may differ.
-
-    Returns:
-        A set whose best member is the best entity of the answer, evaluated by `sets`; None if the
-        words of the question make none, or the best is no entity.
+    Its query follows the words of the plan's steps; its other members and weights may differ.
     """
     if not len(answer) or answer.entities[0] < 0:
         return None
@@ -48,9 +43,8 @@ def _queries(plan: Plan, name: str) -> Iterator[tree.Query]:
     relations = [_relation(step) for step in plan]
     if not all(words for words, _ in relations):
         return
-    for directions in dict.fromkeys(
-        [tuple(inverse for _, inverse in relations), (False,) * len(relations)]
-    ):
+    as_worded = tuple(inverse for _, inverse in relations)
+    for directions in dict.fromkeys([as_worded, (False,) * len(relations)]):
         query: tree.Query = tree.Entity(name)
         for (words, _), inverse in zip(relations, directions):
             query = tree.Follow(query, words, inverse)
@@ -58,10 +52,7 @@ def _queries(plan: Plan, name: str) -> Iterator[tree.Query]:
 
 
 def _relation(step: Step) -> tuple[str, bool]:
-    """The words of a step's relation, '' if none, and whether they stand before the topic.
-
-    'directed by it' is '^directed by'.
-    """
+    """The words of a step's relation, '' if none, and whether they stand before the topic."""
     before, after = step.text[: step.topic[0]], step.text[step.topic[1] :]
     inverse = not says_something(Step(f'it {after}', (0, 2)))
     words = ' '.join(re.findall(r"[\w'’-]+", before if inverse else after))

@@ -1,7 +1,4 @@
-"""Queries as differentiable functions: a set's weights by the relations that it follows.
-
-These can be trained by gradients.
-"""
+"""Queries as functions with gradients: a set's weights by the relations that it follows."""
 
 from __future__ import annotations
 
@@ -28,9 +25,8 @@ _OPERATORS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 class DifferentiableSet(NamedTuple):
     """A set as a pure function of the followed relations, `params`, [d_r] float32, by wording.
 
-    It gives the weights [n] float32 of `entities`, rising ids of all that the query met. It may be
-    jitted, and has gradients. As in training (paper §3), what a hop keeps was chosen without
-    gradient, by `params` as they are here, and is scored again.
+    It gives the weights [n] float32 of `entities`, rising ids of all that the query met. As in
+    training (paper §3), what a hop keeps was chosen without gradient, by `params` as they are here.
     """
 
     function: Callable[[Params], jax.Array]

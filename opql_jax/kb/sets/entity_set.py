@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, short_repr
+from opql_jax.corpus.json_lines import check_count, check_string
 from opql_jax.kb.paths import Path
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.sets.differentiable import DifferentiableSet, differentiable
@@ -42,11 +42,7 @@ _SHOWN = 10
 
 
 class EntitySet(WeightedEntities):
-    """A weighted set, evaluated when somebody looks into it.
-
-    By iteration, `len`, `repr`, `to_pandas` and the like.
-
-    Sets never change; any number of threads may use them at once.
+    """A weighted set, evaluated when somebody looks into it; threads may share it.
 
     Attributes:
         query: what the set is, in the query language: `kb.query(str(query))` is the same set.
@@ -55,19 +51,13 @@ class EntitySet(WeightedEntities):
     """
 
     def __init__(self, sets: SetEvaluator, query: tree.Query):
-        """Takes what evaluates it, and a query whose entities the knowledge base knows.
-
-        Raises:
-            InputError: an unknown entity, with the nearest names; an ambiguous name, with a
-                sentence about each that it may mean; or a kind that there is not.
-        """
+        """InputError: an unknown entity or kind, or an ambiguous name, see `VirtualKB.entity`."""
         for field, name, column in query.names():
             try:
                 sets.entity(name) if field == 'entity' else sets.check_kind(name)
             except InputError as error:
-                raise (
-                    error if column is None else InputError(f'query, column {column}: {error}')
-                ) from None
+                place = '' if column is None else f'query, column {column}: '
+                raise InputError(f'{place}{error}') from None
         self._sets, self.store, self.query = sets, sets.store, query
 
     # ---- Sets made of sets ----
@@ -82,24 +72,17 @@ class EntitySet(WeightedEntities):
         return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))
 
     def where(self, *, kind: str | None = None, entity: str | None = None) -> EntitySet:
-        """The members of a kind, such as 'person', or the one that is an entity.
-
-        A kind is as it was recognised; see `Member.kind`.
-        """
+        """The members of a kind (see `Member.kind`), or the one that is an entity."""
         query = self.query
-        if kind is not None:
-            check_string('kind', kind)
-            query = tree.Where(query, 'kind', kind)
-        if entity is not None:
-            check_string('entity', entity)
-            query = tree.Where(query, 'entity', entity)
+        for field, value in {'kind': kind, 'entity': entity}.items():
+            if value is not None:
+                check_string(field, value)
+                query = tree.Where(query, field, value)
         return EntitySet(self._sets, query)
 
     def top(self, k: int) -> EntitySet:
         """The k best members."""
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f'k: expected a number of at least 1, found {short_repr(k)}')
-        return EntitySet(self._sets, tree.Top(self.query, int(k)))
+        return EntitySet(self._sets, tree.Top(self.query, check_count('k', k)))
 
     def __and__(self, other: EntitySet) -> EntitySet:
         return self._combined('&', other)
@@ -143,9 +126,9 @@ class EntitySet(WeightedEntities):
         return self.explain(top=top) or 'no entity belongs to this set'
 
     def __eq__(self, other) -> bool:
-        return (
-            isinstance(other, EntitySet) and self._sets is other._sets and self.query == other.query
-        )
+        if not isinstance(other, EntitySet):
+            return False
+        return self._sets is other._sets and self.query == other.query
 
     def __hash__(self) -> int:
         return hash((id(self._sets), self.query))

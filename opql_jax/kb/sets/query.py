@@ -33,19 +33,15 @@ class Query:
     def __post_init__(self):
         depth = 1 + max((part.depth for part in self.parts), default=0)
         if depth > MAX_DEPTH:
-            raise InputError(
-                f'query: more than {MAX_DEPTH} operations inside of one another: ask it in parts'
-            )
+            inside = f'more than {MAX_DEPTH} operations inside of one another'
+            raise InputError(f'query: {inside}: ask it in parts')
         object.__setattr__(self, 'depth', depth)
 
     @property
     def parts(self) -> tuple[Query, ...]:
         """The queries that this one is made of."""
-        return tuple(
-            value
-            for field in dataclasses.fields(self)
-            if isinstance(value := getattr(self, field.name, 0), Query)
-        )
+        values = (getattr(self, field.name, None) for field in dataclasses.fields(self))
+        return tuple(value for value in values if isinstance(value, Query))
 
     def names(self) -> Iterator[tuple[str, str, int | None]]:
         """What it names: 'entity' or 'kind', the name, and its column in a parsed text."""

@@ -44,8 +44,7 @@ COUNT: /[1-9]\d{{0,8}}(?!\d)/
 %ignore /\s+/
 """
 
-# What is expected, by a terminal that tells what place in a query this is; the first that fits
-# counts.
+# What is expected, by a terminal that tells what place in a query this is; the first counts.
 _EXPECTED = {
     'CIRCUMFLEX': 'a relation',
     'WORDS': 'a name',
@@ -65,29 +64,21 @@ _SHOWN = 60
 
 
 def is_query(text: str) -> bool:
-    """Whether a text is a query, not a question.
-
-    It has a full stop between spaces, outside of quotation marks, and goes on.
-
-    One that is too long for either is none.
-    """
-    return len(text) <= MAX_LENGTH and bool(
-        _QUERY.search(_STRING.sub(lambda string: '""' if string[1] else string[0], text))
-    )
+    """Whether a text is a query: it goes on after a full stop between spaces, outside of quotes."""
+    if len(text) > MAX_LENGTH:
+        return False
+    unquoted = _STRING.sub(lambda string: '""' if string[1] else string[0], text)
+    return _QUERY.search(unquoted) is not None
 
 
 def parse(text: str) -> tree.Query:
-    """Reads a query; InputError says what was expected at which column, from 1.
-
-    Or that lark is not installed.
-    """
+    """Reads a query; InputError says what was expected at which column, from 1."""
     parser = _parser()  # or says that there is none
     import lark
 
     if len(text) > MAX_LENGTH:
-        raise InputError(
-            f'query: {len(text)} characters, at most {MAX_LENGTH} are read: ask it in parts'
-        )
+        too_long = f'{len(text)} characters, at most {MAX_LENGTH} are read'
+        raise InputError(f'query: {too_long}: ask it in parts')
     try:
         return parser.parse(text)
     except lark.exceptions.UnexpectedToken as error:
@@ -98,16 +89,12 @@ def parse(text: str) -> tree.Query:
 
 
 def _refuse(text: str, at: int, expected: set[str]) -> NoReturn:
-    wanted = next(
-        (words for terminal, words in _EXPECTED.items() if terminal in expected),
-        'the end of the query',
-    )
+    wanted = [words for terminal, words in _EXPECTED.items() if terminal in expected]
     found = f'found {text[at]!r}' if at < len(text) else 'the query ends'
     first = max(0, at - _SHOWN)
     line = re.sub(r'\s', ' ', text[first : at + _SHOWN])
-    raise InputError(
-        f'query, column {at + 1}: expected {wanted}, {found}\n  {line}\n  {" " * (at - first)}^'
-    )
+    said = f'expected {[*wanted, "the end of the query"][0]}, {found}'
+    raise InputError(f'query, column {at + 1}: {said}\n  {line}\n  {" " * (at - first)}^')
 
 
 @functools.cache
@@ -115,44 +102,22 @@ def _parser():
     try:
         import lark  # an extra
     except ImportError as error:
-        raise InputError(
-            'the query language needs lark: run `pip install opql_jax[app]`'
-        ) from error
+        raise InputError('the query language needs lark: `pip install opql_jax[app]`') from error
 
+    @lark.v_args(inline=True)
     class Builder(lark.Transformer):
         """Makes queries as they are parsed, so that no nesting is too deep for it."""
 
-        def entity(self, children):
-            return tree.Entity(*_name(*children))
-
-        def relation(self, children):
-            return _name(*children)[0]
-
-        def value(self, children):
-            return _name(*children)
-
-        def follow(self, children):
-            return tree.Follow(*children)
-
-        def follow_back(self, children):
-            start, relation = children
-            return tree.Follow(start, relation, inverse=True)
-
-        def where(self, children):
-            members, field, (value, column) = children
-            return tree.Where(members, str(field), value, column)
-
-        def both(self, children):
-            return tree.Combined('&', *children)
-
-        def either(self, children):
-            return tree.Combined('|', *children)
-
-        def without(self, children):
-            return tree.Combined('-', *children)
-
-        def top(self, children):
-            return tree.Top(children[0], int(children[1]))
+        entity = lambda self, name: tree.Entity(*_name(name))
+        relation = lambda self, name: _name(name)[0]
+        value = lambda self, name: _name(name)
+        follow = lambda self, *of: tree.Follow(*of)
+        follow_back = lambda self, start, relation: tree.Follow(start, relation, inverse=True)
+        where = lambda self, members, field, value: tree.Where(members, str(field), *value)
+        both = lambda self, *sides: tree.Combined('&', *sides)
+        either = lambda self, *sides: tree.Combined('|', *sides)
+        without = lambda self, *sides: tree.Combined('-', *sides)
+        top = lambda self, members, k: tree.Top(members, int(k))
 
     return lark.Lark(GRAMMAR, start='query', parser='lalr', transformer=Builder())
 

@@ -1,7 +1,4 @@
-"""Evaluates queries: the weighted entities of a set, and the paths of facts that lead to each.
-
-See `entity_set` for what weights mean.
-"""
+"""Evaluates queries: weighted entities (see `entity_set`), and paths of facts to each."""
 
 from __future__ import annotations
 
@@ -49,9 +46,7 @@ class Evaluated(NamedTuple):
 
 
 class SetEvaluator(Closeable):
-    """Evaluates queries over a knowledge base of plain text, and keeps what it found.
-
-    Threads may share it.
+    """Evaluates queries over a knowledge base of plain text, and keeps results; threads may share.
 
     Attributes:
         store, memory: of the knowledge base.
@@ -72,9 +67,8 @@ class SetEvaluator(Closeable):
         """Raises InputError unless entities may be of a kind."""
         kinds = {*KINDS.values(), UNKNOWN_KIND, THING, *self.store.vocab.kinds}
         if kind not in kinds:
-            raise InputError(
-                f'unknown kind {short_repr(kind)}: there are {", ".join(sorted(kinds))}'
-            )
+            known = ', '.join(sorted(kinds))
+            raise InputError(f'unknown kind {short_repr(kind)}: there are {known}')
 
     def paths(self, query: tree.Query, entity: int, most: int) -> list[Path]:
         """The best paths by which a query finds an entity, see `WeightedEntities.paths`."""
@@ -85,11 +79,9 @@ class SetEvaluator(Closeable):
         if isinstance(query, tree.Follow):
             return self._paths_of_hop(query, entity, most)
         if isinstance(query, tree.Combined):
-            left = self.paths(query.left, entity, most)
-            both = (
-                left if query.operator == '-' else [*left, *self.paths(query.right, entity, most)]
-            )
-            return sorted(both, key=lambda path: -path[-1].weight if path else -1.0)
+            sides = query.parts[:1] if query.operator == '-' else query.parts
+            found = (path for side in sides for path in self.paths(side, entity, most))
+            return sorted(found, key=lambda path: -path[-1].weight if path else -1.0)
         (members,) = query.parts
         return self.paths(members, entity, most)
 
@@ -127,10 +119,8 @@ class SetEvaluator(Closeable):
         if query.field == 'entity':
             keep = found.entities == self.entity(query.value)
         else:
-            kinds = self.store.vocab.kinds
-            keep = np.array(
-                [kinds[entity] == query.value for entity in found.entities.tolist()], bool
-            )
+            kinds = [self.store.vocab.kinds[entity] for entity in found.entities.tolist()]
+            keep = np.array([kind == query.value for kind in kinds], bool)
         return Evaluated(found.entities[keep], found.weights[keep])
 
     def _follow(self, query: tree.Follow) -> Evaluated:

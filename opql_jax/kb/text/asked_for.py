@@ -112,8 +112,6 @@ class AskedFor:
         if (words := self._definitions.get(entity)) is None:
             passage = self._about.get(entity)
             text = '' if passage is None else self._texts[passage].as_py()
-            words = frozenset(
-                word for start, end in definition(text) for word in words_of(text[start:end])
-            )
-            self._definitions[entity] = words
+            said = ' '.join(text[start:end] for start, end in definition(text))
+            words = self._definitions[entity] = frozenset(words_of(said))
         return words

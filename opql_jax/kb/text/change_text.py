@@ -61,11 +61,7 @@ LONGEST_TITLE = 300
 
 
 class _Kind(NamedTuple):
-    """A kind of part, of which each version has its own.
-
-    It has the formats of its manifest and of the plan of an unfinished one, and what gives the
-    names of the files of an unfinished folder.
-    """
+    """A kind of part: the formats of its manifest and plan, and what lists an unfinished one."""
 
     finished: FolderFormat
     unfinished: FolderFormat
@@ -91,8 +87,7 @@ class Change:
 
     Attributes:
         documents: those that there will be, by id, in order; `before` is the text as it is.
-        skipped: how many documents were to be added, and are there already.
-        cut: documents that lost sentences, and have others left.
+        skipped, cut: how many were there already, and how many lost some of their sentences.
     """
 
     documents: dict[str, Document]
@@ -112,15 +107,10 @@ class Change:
         replace: bool = False,
         max_reject_fraction: float = 0.01,
     ) -> None:
-        """Adds documents.
+        """Adds files, folders, patterns, and documents `{id, title, text}`, see `PlainText`.
 
-        Args:
-            *sources: files, folders and patterns, and documents `{id, title, text}`, see
-                `PlainText`, also for `max_reject_fraction`.
-            replace: whether a document takes the place of one with its id; else that is refused.
-
-        Raises:
-            InputError: bad sources, or a document whose id is that of another text.
+        With `replace` a document takes the place of one with its id. InputError: bad sources, or a
+        document whose id is that of another text.
         """
         documents = documents_from_records(sources)
         if paths := tuple(source for source in sources if not isinstance(source, dict)):
@@ -129,25 +119,18 @@ class Change:
             tell_left_out(reader)
         # Without those that another text replaces: a text may come back under another id.
         incoming = {document.id: document.text for document in documents} if replace else {}
-        texts = {
-            document.text
-            for id, document in self.documents.items()
-            if incoming.get(id, document.text) == document.text
-        }
+        there = ((id, document.text) for id, document in self.documents.items())
+        texts = {text for id, text in there if incoming.get(id, text) == text}
         for document in documents:
             before = self.documents.get(document.id)
             if document == before or (before is None and document.text in texts):
                 self.skipped += 1
                 continue
             if before is not None and not replace:
-                raise InputError(
-                    f'document {short_repr(document.id)} already exists with different text: '
-                    'replace it (--replace), or give it another id'
-                )
-            self.added, self.replaced = (
-                self.added + (before is None),
-                self.replaced + (before is not None),
-            )
+                exists = f'document {short_repr(document.id)} already exists with different text'
+                raise InputError(f'{exists}: replace it (--replace), or give it another id')
+            self.added += before is None
+            self.replaced += before is not None
             self.documents[document.id] = document
             texts.add(document.text)
 
@@ -159,16 +142,13 @@ class Change:
         sentence: str | Collection[str] = (),
         whole: bool = False,
     ) -> None:
-        """Forgets documents, sentences, and all that is said of entities.
-
-        The documents about them, and the sentences that mention them.
+        """Forgets documents, sentences, and entities: what is about them, and what mentions them.
 
         Args:
             document: ids of documents.
             entity: names or keys of entities, of the documents as the change has left them so far.
-            sentence: sentences as answers show them, wherever they stand; or words that only one
-                sentence has, which is then forgotten.
-            whole: whether only whole sentences are meant, no words of one.
+            sentence: sentences as answers show them, wherever they stand; or, unless they have to
+                be `whole`, words that only one sentence has, which is then forgotten.
 
         Raises:
             InputError: there is no such document, entity or sentence, of which it names the
@@ -191,27 +171,19 @@ class Change:
     ) -> None:
         """Removes or cuts all documents but `gone` ones, which may say what a name means, too."""
         self.check_some_left()
-        # What a name means may have changed with documents that this change has added or removed
-        # before.
-        vocab, linked = link_names(
-            [*self.documents.values()],
-            files.below(self._folder, CACHE),
-            'the text',
-            processes=self._processes,
-            map_batches=self._map_batches,
-        )
+        # What a name means may have changed with documents that were added or removed before.
+        documents, cache = [*self.documents.values()], files.below(self._folder, CACHE)
+        how: dict = {'processes': self._processes, 'map_batches': self._map_batches}
+        vocab, linked = link_names(documents, cache, 'the text', **how)
         keys, named = find_entities(vocab, linked, names), find_sentences(linked, sentences, whole)
         for document in linked:
-            if document.id in gone:
-                continue
             rest = without(document, keys, named.get(document.id, set()))
-            if rest == document.text:
+            if document.id in gone or rest == document.text:
                 continue
             if rest.strip():
                 self.cut += 1
-                self.documents[document.id] = dataclasses.replace(
-                    self.documents[document.id], text=rest
-                )
+                before = self.documents[document.id]
+                self.documents[document.id] = dataclasses.replace(before, text=rest)
             else:
                 self.removed += 1
                 del self.documents[document.id]
@@ -219,26 +191,19 @@ class Change:
     def check_some_left(self) -> None:
         """Raises InputError if no document is left."""
         if not self.documents:
-            raise InputError(
-                f'{self._folder}: no document would be left; delete the folder to forget all'
-            )
+            none_left = f'{self._folder}: no document would be left'
+            raise InputError(f'{none_left}; delete the folder to forget all')
 
     def counts(self) -> dict[str, int]:
         """How many documents were added, replaced, removed, cut and skipped."""
-        return {
-            name: getattr(self, name) for name in ('added', 'replaced', 'removed', 'cut', 'skipped')
-        }
+        names = 'added', 'replaced', 'removed', 'cut', 'skipped'
+        return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        said = [
-            f'{count:,} {"document" if count == 1 else "documents"} {name}'
-            for name, count in self.counts().items()
-            if count and name != 'skipped'
-        ]
+        *changed, (_, skipped) = self.counts().items()
+        said = [f'{n:,} document{"s" * (n != 1)} {how}' for how, n in changed if n]
         said += (
-            [f'{self.skipped:,} {"was" if self.skipped == 1 else "were"} there already']
-            if self.skipped
-            else []
+            [f'{skipped:,} {"was" if skipped == 1 else "were"} there already'] if skipped else []
         )
         return ', '.join(said) or 'nothing to change'
 
@@ -259,9 +224,8 @@ def change(
         parts = Parts.of(folder, stated)
         remove_unneeded(folder)
         text = Prepared(folder.part(parts.text))
-        before = {
-            document.id: document for document in read_documents(text.file(tables.DOCUMENTS_FILE))
-        }
+        stored = read_documents(text.file(tables.DOCUMENTS_FILE))
+        before = {document.id: document for document in stored}
         changed = Change(dict(before), text, pathlib.Path(folder.path), processes, map_batches)
         yield changed
         folder.read()  # InputError if it was moved or removed meanwhile
@@ -269,10 +233,8 @@ def change(
             changed.check_some_left()
             new = _next(folder, parts)
             documents, rejected = tuple(changed.documents.values()), text.file('rejected.jsonl')
-            cache = files.below(folder.path, CACHE)
-            reader = StoredText(
-                documents, str(folder.path), rejected, cache, processes, map_batches
-            )
+            of_folder = str(folder.path), rejected, files.below(folder.path, CACHE)
+            reader = StoredText(documents, *of_folder, processes, map_batches)
             make_parts(reader, folder, new, TextEncoder.load(folder.part(ENCODER)))
             folder.change(stated, **dataclasses.asdict(new))
         with removing():
@@ -304,13 +266,11 @@ def sent_document(title: str, text: str) -> dict[str, str]:
     if not title.strip():
         raise InputError('title: missing: the name of what the text is about')
     if len(title) > LONGEST_TITLE:
-        raise InputError(
-            f'the title has more than {LONGEST_TITLE} characters: a text is about a name'
-        )
+        most = f'{LONGEST_TITLE} characters'
+        raise InputError(f'the title has more than {most}: a text is about a name')
     if len(text.encode(errors='replace')) > LONGEST_TEXT:
-        raise InputError(
-            f'the text has more than {LONGEST_TEXT:,} bytes: use `opql add` for long texts'
-        )
+        most = f'{LONGEST_TEXT:,} bytes'
+        raise InputError(f'the text has more than {most}: use `opql add` for long texts')
     document = {'id': f'added-{secrets.token_hex(4)}', 'title': title.strip(), 'text': text}
     document_from_record(document)  # or says what is wrong with it
     return document
@@ -325,10 +285,7 @@ def remove_text(
     whole: bool = False,
     **options,
 ) -> Change:
-    """Forgets documents, entities and sentences of a knowledge base of plain text.
-
-    See `Change.remove`, and `change` for the options.
-    """
+    """Forgets documents, entities and sentences: see `Change.remove`, and `change` for options."""
     with change(kb, **options) as changed:
         changed.remove(document=documents, entity=entities, sentence=sentences, whole=whole)
     return changed
@@ -354,11 +311,9 @@ def remove_unneeded(folder: KBFolder) -> int:
     or its plan lists, and what killed writes of them left; a folder with other files stays.
     """
     kb, freed = files.require_local(folder.path), 0
-    # Not by their names: of a disk that takes upper and lower case for the same, a part may be
-    # stated by another.
-    answering = [
-        (kb / name).lstat() for name in folder.read().values() if name and (kb / name).exists()
-    ]
+    # Not by their names, which on a disk that ignores case a manifest may state otherwise.
+    stated = [kb / name for name in folder.read().values() if name]
+    answering = [part.lstat() for part in stated if part.exists()]
     for part in sorted(kb.iterdir()):
         kind = re.fullmatch(rf'({"|".join(_KINDS)})(-[0-9]+)?', part.name)
         if not kind or part.is_symlink() or not part.is_dir():
@@ -373,10 +328,7 @@ def remove_unneeded(folder: KBFolder) -> int:
 
 
 def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
-    """Removes a part unless somebody has it open.
-
-    ManifestError if its manifest or its plan is not what this program wrote.
-    """
+    """Removes a part unless it is open; ManifestError: this program did not write its manifest."""
     folder, listed, stating = kb / part, set(), set()
     if is_folder_of(folder, kind.finished):
         listed |= set(read_manifest(folder, kind.finished).files)
@@ -385,11 +337,8 @@ def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
         listed |= set(kind.files(folder))
         stating.add(kind.unfinished.file)
     present = [name.removeprefix(f'{part}/') for name in files.names_below(kb, part)]
-    partials = {
-        name
-        for name in present
-        if files.whole_name(name) in listed | {kind.finished.file, kind.unfinished.file}
-    }
+    ours = listed | {kind.finished.file, kind.unfinished.file}
+    partials = {name for name in present if files.whole_name(name) in ours}
     held_by = {name for name in present if locks.is_lock(name) and '/' not in name}
     # Else a change was killed before it said what it writes.
     if not (stating or partials | held_by >= set(present)):
@@ -405,8 +354,7 @@ def _remove_part(kb: pathlib.Path, part: str, kind: _Kind) -> int:
         if kind.unfinished.file in stating:
             freed += batch_cache.remove(kb, f'{part}/{tables.PARTS}')
         files.remove_empty(kb, part)
-        # Last what says that the folder is ours, so that the next change goes on if this one is
-        # killed.
+        # Last what says that the folder is ours, so that the next change may go on.
         freed += files.remove_below(kb, inside(stating | held_by))
         files.remove_empty(kb, part)
         return freed

@@ -1,7 +1,6 @@
 """Questions that offer two names to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
 
-`comparison` handles those that compare dates, numbers or countries; of the others the reader
-chooses one of the two.
+Where `comparison` does not, the reader chooses one of the two.
 """
 
 import dataclasses
@@ -33,12 +32,7 @@ _THIRD = re.compile(r'@\d+,? ?(?:and |or )?X')
 
 
 def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
-    """The two names that a question offers to choose from; None if it offers none.
-
-    Args:
-        text: the question.
-        names: those in it, see `marked_questions.names_of`.
-    """
+    """The two of a question's names (`marked_questions.names_of`) that it offers, if it does."""
     for marked in readings(text, names):
         pair = find_pair(marked.text)
         if not pair:
@@ -59,7 +53,8 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
         if (number := _side(answer, entity, sides)) is not None:
             of_side[number].append(place)
     known = {number: answer.probabilities[places].sum() for number, places in of_side.items()}
-    ranked = sorted((number for number in of_side if of_side[number]), key=lambda n: -known[n])
+    there = (number for number, places in of_side.items() if places)
+    ranked = sorted(there, key=lambda number: -known[number])
     if not ranked:
         nothing = {name: getattr(answer, name)[:0] for name in ('entities', 'weights')}
         note = 'the text does not decide between the two'
@@ -76,23 +71,14 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
 
 
 def _side(answer: Answer, entity: int, sides: tuple[Side, Side]) -> int | None:
-    """Which of the two an answer is: by its words, or by the title of the passage it was read in."""  # noqa: E501
-    words = _words(answer.name_of(entity))
-    named = [
-        number
-        for number, side in enumerate(sides)
-        if words
-        and _words(side.name)
-        and (words <= _words(side.name) or _words(side.name) <= words)
-    ]
+    """Which of the two an answer is: by its words, or by the title of its passage."""
+    words, names = _words(answer.name_of(entity)), [_words(side.name) for side in sides]
+    is_named = lambda name: words and name and (words <= name or name <= words)
+    named = [number for number, name in enumerate(names) if is_named(name)]
     if len(named) == 1:
         return named[0]
     titles = [_words(path[-1].title or '') for path in answer.paths(entity, 1)]
-    about = [
-        number
-        for number, side in enumerate(sides)
-        if any(title == _words(side.name) for title in titles) and words & _words(side.name)
-    ]
+    about = [number for number, name in enumerate(names) if name in titles and words & name]
     return about[0] if len(about) == 1 else None
 
 

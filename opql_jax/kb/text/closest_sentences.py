@@ -1,7 +1,4 @@
-"""The facts of sentences most like a question, whatever they are about.
-
-For where following has no name to start from.
-"""
+"""The facts of sentences most like a question, where following has no name to start from."""
 
 import functools
 
@@ -30,12 +27,9 @@ class ClosestSentences:
         self._memory, self._index = memory, index
 
     def entries(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """The memory entries whose targets are in the sentences most like a question.
+        """Rows [n] of entries with targets in the sentences most like a question, and cosines [n].
 
-        Rows [n], and cosines [n] of those sentences.
-
-        A target that only the title of a passage names does not count, though the title stands
-        before the first sentence.
+        A target that only the title before a passage names does not count.
         """
         cosines = self._cosines(self._encoder.encode_texts([question])[0])
         first = self._first_sentence
@@ -55,11 +49,8 @@ class ClosestSentences:
 
     def _cosines(self, vector: np.ndarray) -> np.ndarray:
         """Those of all sentences and a vector [d] of unit length."""
-        vectors = self._vectors
-        blocks = (
-            vectors[start : start + _BLOCK].astype(np.float32) @ vector
-            for start in range(0, len(vectors), _BLOCK)
-        )
+        starts, vectors = range(0, len(self._vectors), _BLOCK), self._vectors
+        blocks = (vectors[start : start + _BLOCK].astype(np.float32) @ vector for start in starts)
         return np.concatenate([np.zeros(0, np.float32), *blocks])
 
     @functools.cached_property
@@ -68,6 +59,5 @@ class ClosestSentences:
 
     @functools.cached_property
     def _first_sentence(self) -> np.ndarray:
-        return np.concatenate(
-            [[0], np.cumsum(self._index.array('sentence_counts'), dtype=np.int64)]
-        )
+        counts = self._index.array('sentence_counts')
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

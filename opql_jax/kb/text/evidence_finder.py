@@ -62,37 +62,27 @@ class EvidenceFinder:
                 alone, too, and the mean of both readings counts.
         """
         asked, index = [question.text for question in questions], self._retriever.index
-        found = [
-            self._chosen(*each) for each in zip(self._retriever.rank(asked, PASSAGES), followed)
-        ]
-        texts = [
-            [titled(index.titles[number], index.texts[number]) for number in of] for of in found
-        ]
+        found = list(map(self._chosen, self._retriever.rank(asked, PASSAGES), followed))
+        text_of = lambda number: titled(index.titles[number], index.texts[number])
+        texts = [list(map(text_of, of)) for of in found]
         alone = [i for i in of_one if len(texts[i]) > 1]
-        readings = self._reader.read(
-            [*asked, *(asked[i] for i in alone)], [*texts, *(texts[i][:1] for i in alone)]
-        )
+        first = [texts[i][:1] for i in alone]
+        readings = self._reader.read([*asked, *(asked[i] for i in alone)], [*texts, *first])
         for i, of_first in zip(alone, readings[len(asked) :]):
             readings[i] = mean(readings[i], of_first)
-        return [self._evidence(*each) for each in zip(found, readings)]
+        return list(map(self._evidence, found, readings))
 
     def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
         """The passages that retrieval ranks, the last replaced by what only following found.
 
         With each comes the passage from which it was reached, or -1.
         """
-        found = {
-            each.passage: -1 if each.reason.previous is None else each.reason.previous
-            for each in ranked
-        }
+        previous = lambda each: -1 if each.reason.previous is None else each.reason.previous
+        found = {each.passage: previous(each) for each in ranked}
         others: dict[int, int] = {}
         for entity in followed.entities[:_ANSWERS].tolist():
-            passages = [
-                fact.passage
-                for path in followed.paths(entity, 1)
-                for fact in path
-                if fact.passage is not None
-            ]
+            path = itertools.chain(*followed.paths(entity, 1))
+            passages = [fact.passage for fact in path if fact.passage is not None]
             for before, passage in itertools.pairwise([-1, *passages]):
                 if passage not in found:
                     others.setdefault(passage, before)
@@ -101,9 +91,8 @@ class EvidenceFinder:
 
     def _evidence(self, found: dict[int, int], reading: Reading) -> Evidence:
         numbers, before = list(found), np.array(list(found.values()), np.int64)
-        placed = [
-            one for span in reading.spans if (one := self._placed(numbers[span.passage], span))
-        ]
+        places = (self._placed(numbers[span.passage], span) for span in reading.spans)
+        placed = [place for place in places if place]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
         named = [self._named(number) for number in numbers]
         return Evidence(numbers, before, named, reading._replace(spans=list(spans)), said, entities)
@@ -111,9 +100,8 @@ class EvidenceFinder:
     def _named(self, number: int) -> np.ndarray:
         """The entities that a passage names, in its text or by its title."""
         index = self._retriever.index
-        sentences = index.entities_of_sentence[
-            index.first_sentence[number] : index.first_sentence[number + 1]
-        ]
+        first, end = index.first_sentence[number : number + 2]
+        sentences = index.entities_of_sentence[first:end]
         return np.union1d(sentences.indices, index.title_entity[number : number + 1])
 
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
@@ -132,10 +120,8 @@ class EvidenceFinder:
             end -= 1
         start, end = whole_words(whole, start, end)
         start = answer_start(whole, start, end)
-        if (
-            whole[start:end].count('(') > whole[start:end].count(')')
-            and whole[end : end + 1] == ')'
-        ):
+        said = whole[start:end]
+        if said.count('(') > said.count(')') and whole[end : end + 1] == ')':
             end += 1
         if whole[start:end][:1].isdigit() and (of := _DIMENSION.search(whole, start, end)):
             end = of.start()
@@ -171,14 +157,11 @@ def _entity(row: dict, start: int, end: int, kinds: Sequence[str]) -> int:
     cut = text_start(row)
     start, end = start + cut, end + cut
     for mention in row['mentions']:
-        shared = min(end, mention['end']) - max(start, mention['start'])
-        spellings = row['text'][start:end], row['text'][mention['start'] : mention['end']]
-        entity = int(mention['entity'])
-        is_part = kinds[entity] == 'person' and mention['start'] <= start and end <= mention['end']
-        if shared > 0 and (
-            is_part
-            or shared >= _SAME * max(map(len, spellings))
-            or len(set(map(fold, spellings))) == 1
-        ):
+        first, last, entity = mention['start'], mention['end'], int(mention['entity'])
+        shared = min(end, last) - max(start, first)
+        spellings = row['text'][start:end], row['text'][first:last]
+        is_part = kinds[entity] == 'person' and first <= start and end <= last
+        is_most = shared >= _SAME * max(map(len, spellings))
+        if shared > 0 and (is_part or is_most or len(set(map(fold, spellings))) == 1):
             return entity
     return -1

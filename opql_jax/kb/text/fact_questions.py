@@ -1,7 +1,4 @@
-"""Which plain question asks for a fact that a question wants confirmed.
-
-'Was Night Ferry directed by Ingrid Solberg?'.
-"""
+"""Plain questions for the facts that others want confirmed: 'Was Up directed by Solberg?'."""
 
 import dataclasses
 import re
@@ -70,11 +67,7 @@ def read_each(marked: Marked, pair: Pair, text: str) -> Comparison | None:
 
 
 def read_fact(marked: Marked) -> Comparison | None:
-    """Questions that want one fact confirmed.
-
-    'was @0 directed by @1', 'is @0 the director of @1', 'did @0 die in @1', 'was the director of @0
-    born in @1', 'is @0 french'.
-    """
+    """Questions that want one fact confirmed: 'was @0 directed by @1', 'is @0 french'."""
     if re.search(r'\b(?:same|different|or|not|never|how|why)\b', marked.text):
         return None
     if found := _read_plain_fact(marked):
@@ -105,15 +98,9 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
     ):
         asks = (ask,) if isinstance(ask, str) else ask
         value = marked.said[int(asked[1:])] if asked.startswith('@') else asked
-        return Comparison(
-            (marked.side(subject, *asks),),
-            'is',
-            measure,
-            asked=re.sub(r'^[Tt]he ', '', value),
-            exclusive=once,
-            place=place,
-            now=is_now,
-        )
+        value, sides = re.sub(r'^[Tt]he ', '', value), (marked.side(subject, *asks),)
+        how: dict = {'asked': value, 'exclusive': once, 'place': place, 'now': is_now}
+        return Comparison(sides, 'is', measure, **how)
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
         past = PAST_OF_PARTICIPLE.get(found[2], found[2])
@@ -137,24 +124,19 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if found := re.fullmatch(pattern, text):
             noun, is_the = found['n'], found.groupdict().get('the', 'the') == 'the'
             is_person = re.fullmatch(rf'(?:[a-z-]+ )?(?:{PERSON}|[a-z]+(?:er|or|ist))', noun)
-            ask = f'Who is the {noun} of {{x}}?' if is_person else f'What is the {noun} of {{x}}?'
-            return fact(
-                found['a'], ask, f'@{found["b"]}', is_the and not _NAMES_OF_MANY.match(noun)
-            )
-    if found := re.fullmatch(
-        rf'({IS}|did|does) @(\d)(?: {verb}(?: [a-z]+)??)? (in|on|at|near|from|to|for|with) @(\d)',
-        text,
-    ):
+            ask = f'{"Who" if is_person else "What"} is the {noun} of {{x}}?'
+            is_one = is_the and not _NAMES_OF_MANY.match(noun)
+            return fact(found['a'], ask, f'@{found["b"]}', is_one)
+    done_to = rf'(?: {verb}(?: [a-z]+)??)? (in|on|at|near|from|to|for|with) @(\d)'
+    if found := re.fullmatch(rf'({IS}|did|does) @(\d){done_to}', text):
         aux, subject, done, prep, value = found.groups()
         aux = {'are': 'is', 'were': 'was'}.get(aux, aux)
         once = done in _ONCE
         asked = f'@{value}'
         if marked.is_date(value):
-            return (
-                fact(subject, f'When {aux} {{x}} {done}?', asked, once, 'date')
-                if done and prep in ('in', 'on')
-                else None
-            )
+            when = f'When {aux} {{x}} {done}?'
+            is_when = done and prep in ('in', 'on')
+            return fact(subject, when, asked, once, 'date') if is_when else None
         if prep == 'from' and not done:
             return fact(subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', 'place')
         if prep in ('in', 'on', 'at', 'near'):
@@ -167,9 +149,8 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
                 asks, once = (f'Where {aux} {{x}} {done}?', *in_country), True
             else:
                 asks = (f'Where {aux} {{x}} {done}?',)
-            return fact(
-                subject, asks, asked, once or not done, 'name', '' if prep == 'near' else 'place'
-            )
+            place = '' if prep == 'near' else 'place'
+            return fact(subject, asks, asked, once or not done, 'name', place)
         if done:
             return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
         return None

@@ -1,7 +1,4 @@
-"""Makes a knowledge base of plain text, without training.
-
-Names are recognised, and passages encoded with a released encoder.
-"""
+"""Makes a knowledge base of plain text: recognises names and encodes passages, untrained."""
 
 from __future__ import annotations
 
@@ -85,9 +82,7 @@ def index_text(
     processes: int | None = None,
     map_batches: MapBatches | None = None,
 ) -> None:
-    """Builds a knowledge base, or goes on where a killed run of the same stopped.
-
-    One that has all of the text is left as it is.
+    """Builds a knowledge base, or goes on with it; one that has all of the text stays as it is.
 
     Args:
         sources: text files, folders and patterns, and documents `{id, title, text}`, see
@@ -143,63 +138,38 @@ def tell_left_out(reader: PlainText) -> None:
     """Says which files of the sources are not read."""
     if left_out := reader.left_out():
         what = '1 file is' if len(left_out) == 1 else f'{len(left_out):,} files are'
-        _log.warning(
-            '%s of no kind that is read, or a link to nothing, and left out: %s',
-            what,
-            some(left_out, MOST_TOLD),
-        )
+        why = 'of no kind that is read, or a link to nothing, and left out'
+        _log.warning('%s %s: %s', what, why, some(left_out, MOST_TOLD))
 
 
 def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
-    """Raises InputError if the sources differ from a finished knowledge base.
-
-    They have documents that it lacks, or has with other text.
-    """
+    """Raises InputError if a finished knowledge base lacks documents, or has them otherwise."""
     stored = Prepared(folder.part(parts.text)).file(tables.DOCUMENTS_FILE)
     known = {document.id: document for document in read_documents(stored)}
     with tempfile.TemporaryDirectory() as temporary:
         documents = reader.documents(pathlib.Path(temporary, 'rejected.jsonl'))
     texts = {document.text for document in known.values()}
-    new = [
-        document.id
-        for document in documents
-        if document.id not in known and document.text not in texts
-    ]
-    changed = [
-        document.id
-        for document in documents
-        if document.id in known and document != known[document.id]
-    ]
+    new = [one.id for one in documents if one.id not in known and one.text not in texts]
+    changed = [one.id for one in documents if one.id in known and one != known[one.id]]
     if new or changed:
         shown = ', '.join((new + changed)[:3]) + (', …' if len(new + changed) > 3 else '')
         if reader.in_memory:
-            add = (
-                'with opql_jax.open(kb).update() as change: '
-                f'change.add(...{", replace=True" if changed else ""})'
-            )
+            replace = ', replace=True' if changed else ''
+            add = f'with opql_jax.open(kb).update() as change: change.add(...{replace})'
         else:
-            add = (
-                f'opql add {folder.path} '
-                f'{shlex.join(reader.on_disk)}{" --replace" if changed else ""}'
-            )
-        raise InputError(
-            f'{folder.path} was made of other text: the sources have {len(new)} new and '
-            f'{len(changed)} changed documents ({shown}). To take them in: {add}'
-        )
+            replace = ' --replace' if changed else ''
+            add = f'opql add {folder.path} {shlex.join(reader.on_disk)}{replace}'
+        differs = f'the sources have {len(new)} new and {len(changed)} changed documents ({shown})'
+        raise InputError(f'{folder.path} was made of other text: {differs}. To take them in: {add}')
 
 
 def _check_free(folder: KBFolder) -> None:
     """Raises InputError if a folder holds files, and no knowledge base that was begun."""
     path = files.require_local(folder.path)
-    if (
-        path.is_dir()
-        and any(path.iterdir())
-        and not (path / ENCODER).is_dir()
-        and not folder.manifest.exists()
-    ):
-        raise InputError(
-            f'{path} holds other files, and no knowledge base: give a new or empty folder'
-        )
+    is_begun = (path / ENCODER).is_dir() or folder.manifest.exists()
+    if path.is_dir() and any(path.iterdir()) and not is_begun:
+        other = f'{path} holds other files, and no knowledge base'
+        raise InputError(f'{other}: give a new or empty folder')
 
 
 def make_parts(
@@ -213,10 +183,8 @@ def make_parts(
     InputError: a finished part was made by another encoder or program.
     """
     started = time.monotonic()
-    paths = {
-        name: files.require_local(folder.part(part, new=True))
-        for name, part in dataclasses.asdict(parts).items()
-    }
+    part_of = lambda part: files.require_local(folder.part(part, new=True))
+    paths = {name: part_of(part) for name, part in dataclasses.asdict(parts).items()}
     formats: dict[str, FolderFormat] = {
         'text': tables.PREPARED,
         'memory': memory_manifest.FORMAT,
@@ -243,10 +211,8 @@ def make_parts(
     encoded_by = digest(used)
     for name, made_by in _MADE_BY.items():
         if name in finished and made_by(paths[name]) != encoded_by:
-            raise InputError(
-                f'{paths[name]} was made by another encoder or program: delete that folder, and '
-                'run the same again'
-            )
+            other = f'{paths[name]} was made by another encoder or program'
+            raise InputError(f'{other}: delete that folder, and run the same again')
     before = Parts.of(folder, stated) if stated and not answers else None
     passages = PassageEncoder(
         used,
@@ -257,12 +223,9 @@ def make_parts(
         _reusable(folder, before, used, encoded_by) if before else None,
     )
     passages.vectors()  # encoded first, so that the build tells its own rate
-    options = memory_options(
-        prepared,
-        {'encoder': used.params, 'entity_table': {}},
-        {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None},
-        relation_dim=used.dim,
-    )
+    params = {'encoder': used.params, 'entity_table': {}}
+    selection = {'pairs': PAIRS, 'min_count': 1, 'max_pairs': None}
+    options = memory_options(prepared, params, selection, relation_dim=used.dim)
     memory = build_lib.build(
         paths['memory'],
         entry_table(prepared, rows),
@@ -272,14 +235,8 @@ def make_parts(
     )
     if 'retrieval' not in finished:
         index_passages(paths['retrieval'], prepared, passages, encoded_by)
-    seconds = time.monotonic() - started
-    _log.info(
-        '%s: %d entries over %d entities, %.0f s',
-        folder.path,
-        len(memory),
-        len(prepared.vocab),
-        seconds,
-    )
+    made = folder.path, len(memory), len(prepared.vocab), time.monotonic() - started
+    _log.info('%s: %d entries over %d entities, %.0f s', *made)
     return True
 
 
@@ -304,10 +261,7 @@ def _reusable(
 def _stored_passages(
     folder: KBFolder, parts: Parts, used: TextEncoder, encoded_by: str
 ) -> StoredPassages | None:
-    """What a version holds of its passages; None if it was not made of its text by this encoder.
-
-    ManifestError if it is damaged.
-    """
+    """What a version holds of its passages; None if it was not made of its text by this encoder."""
     of = lambda name: folder.part(getattr(parts, name))
     if any(made_by(of(name)) != encoded_by for name, made_by in _MADE_BY.items()):
         return None
@@ -339,9 +293,7 @@ def _stored_passages(
 def copy_encoder(
     encoder: str | os.PathLike, part: pathlib.Path, memory: str | os.PathLike
 ) -> TextEncoder:
-    """Copies a released encoder into a knowledge base, to be taken elsewhere.
-
-    `config.json` comes last.
+    """Copies a released encoder into a knowledge base, its `config.json` last.
 
     InputError: this is no released encoder, or `memory` is finished and was built with another one.
     """
@@ -350,10 +302,8 @@ def copy_encoder(
     if is_folder_of(memory, memory_manifest.FORMAT):
         built_with = memory_manifest.read_manifest(memory).hashes['encoder']
         if built_with != params_hash(used.params):
-            raise InputError(
-                f'{memory} was built with another encoder: name that one '
-                '(--encoder), or a new folder'
-            )
+            other = f'{memory} was built with another encoder'
+            raise InputError(f'{other}: name that one (--encoder), or a new folder')
         with contextlib.suppress(ManifestError):
             # Its kinds may be of another release, and are those of the index.
             return TextEncoder.load(part)

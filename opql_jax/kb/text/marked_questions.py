@@ -1,7 +1,4 @@
-"""Questions with marks in place of their names: 'which film is older, @0 or @1'.
-
-Patterns over these say what is asked about which name.
-"""
+"""Questions with marks for names, 'which film is older, @0 or @1', and patterns over these."""
 
 import dataclasses
 import re
@@ -74,10 +71,7 @@ class Name(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the things that a question asks about, and a plain question about it.
-
-    Of its wordings the likeliest answer counts.
-    """
+    """One of the things that a question asks about, and wordings of a plain question about it."""
 
     name: str
     entity: int
@@ -138,11 +132,7 @@ class Marked:
 
 
 def names_of(text: str, linked: Sequence[Name]) -> list[Name]:
-    """The names of a question, by start.
-
-    Those that were linked, longer where the words before belong to them, and others that look like
-    some.
-    """
+    """A question's names, by start: those linked, if need be longer, and what looks like one."""
     names = list(linked)
     if len(text) > MOST_CHARACTERS:
         return names
@@ -169,10 +159,7 @@ def join_names(text: str, names: Sequence[Name], joint: re.Pattern) -> list[Name
 
 
 def mark_names(text: str, names: Sequence[Name]) -> Marked:
-    """The question in small letters with marks for names, without quotation marks.
-
-    Nouns beside names are left out, too.
-    """
+    """The question in small letters with marks for names, without quotes and nouns beside names."""
     pieces, place, said = [], 0, []
     for number, name in enumerate(names):
         before = text[place : name.start].lower()
@@ -193,10 +180,7 @@ def mark_names(text: str, names: Sequence[Name]) -> Marked:
 
 
 def readings(text: str, names: Sequence[Name]) -> Iterator[Marked]:
-    """A question with marks, as its names stand and with those made one that may be, see `JOINTS`.
-
-    There are none of a question that is too long, or has too many names.
-    """
+    """A short question with marks: with its names, then with some of them made one (`JOINTS`)."""
     if len(text) > MOST_CHARACTERS:
         return
     for joint in (None, *JOINTS):
@@ -206,10 +190,7 @@ def readings(text: str, names: Sequence[Name]) -> Iterator[Marked]:
 
 
 class Pair(NamedTuple):
-    """Two joined names: marks, joining word, what of them is meant, and the text with X.
-
-    X is in their place; what is meant may be themselves.
-    """
+    """Two joined names: marks, joining word, the role that is meant, the text with X for both."""
 
     left: str
     right: str

@@ -49,10 +49,7 @@ _PARTS = re.compile(r'[.;:,…]|\b(?:and|but|when|for|which|as)\b', re.IGNORECAS
 
 
 def refutes(fact: Fact) -> bool:
-    """Whether a sentence says of a fact's two names, one before the other, that it is not so.
-
-    More than `denies`, which holds where it is doubtful, too.
-    """
+    """Whether a sentence says between a fact's two names, beyond doubt, that it is not so."""
     if not (fact.sentence and fact.topic_span and fact.target_span):
         return False
     first, last = sorted((fact.topic_span, fact.target_span))
@@ -64,8 +61,7 @@ def refutes(fact: Fact) -> bool:
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
     """Whether a fact's sentence, if any, says that it is not so, or is no longer, if that matters.
 
-    What is asked for `of_present` is denied by 'former', 'until' and the like; `of_now`, by a state
-    in the past tense, too.
+    `of_present` 'former', 'until' and the like deny it; `of_now` a state in the past tense, too.
     """
     if fact.sentence is None:
         return False

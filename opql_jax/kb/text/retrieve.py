@@ -4,6 +4,7 @@ import collections
 import concurrent.futures
 import contextvars
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,15 +14,9 @@ import numpy as np
 from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.corpus.json_lines import (
-    check_string,
-    map_records,
-    read_json_lines,
-    short_repr,
-    write_json_lines,
-)
+from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.question_linking import followed, joined
-from opql_jax.corpus.questions import check_text
+from opql_jax.corpus.questions import read_plain
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
@@ -54,10 +49,10 @@ def index_passages(
         texts.append(row['text'][cut:])
         title_entities.append(row['title_entity'])
         starts.append([0, *(start - cut for start in row['sentence_starts'][1:])])
+        # Passages share a concept by accident.
         mentions += [
             (number, mention['start'] - cut, mention['end'] - cut, mention['entity'])
             for mention in row['mentions']
-            # Passages share it by accident.
             if mention['start'] >= cut and prepared.vocab.kinds[mention['entity']] != CONCEPT
         ]
     vectors, first = encoded.vectors(), encoded.first_vector[:-1]
@@ -79,20 +74,16 @@ def index_passages(
 
 
 class Retrieved(NamedTuple):
-    """A document that answers a question.
+    """A document that answers a question, with the title and text of its best passage.
 
     Attributes:
         document: its id.
-        title, text: of its best passage.
-        score: the expected number of times that this is in a chain of passages that answers the
-            question.
+        score: its share of the chains of passages that were found.
         why: how it was reached, in words.
-        probability: that the passage is evidence for the answer: unlike scores these can be
-            compared between questions.
+        probability: that the passage is evidence; unlike scores comparable between questions.
         start, end: where the passage stands in the text of the document, in code points, half-open;
             None if documents are not kept.
-        sentence: where in `text` the sentence stands that suits the question best; None if there is
-            none.
+        sentence: where in `text` the one stands that suits the question best; None without any.
     """
 
     document: str
@@ -113,12 +104,7 @@ class Retrieved(NamedTuple):
 
 
 class Documents(list[Retrieved]):
-    """Documents that answer a question, best first.
-
-    Attributes:
-        question: what was asked.
-        note: what was left out to bound the work, '' as a rule.
-    """
+    """Documents that answer a question, best first; `note` says what was left out, if anything."""
 
     def __init__(self, documents: Iterable[Retrieved], question: str, note: str):
         super().__init__(documents)
@@ -126,11 +112,9 @@ class Documents(list[Retrieved]):
 
     def to_record(self) -> dict[str, Any]:
         """The JSON form that all interfaces give, see `SCHEMA`."""
-        record = {
-            'question': self.question,
-            'documents': [document.to_record() for document in self],
-        }
-        return record | ({'note': self.note} if self.note else {})
+        documents = [document.to_record() for document in self]
+        note = {'note': self.note} if self.note else {}
+        return {'question': self.question, 'documents': documents} | note
 
 
 # JSON Schema of the record of documents.
@@ -139,15 +123,9 @@ _DOCUMENT = object_schema(
         'document': 'its id',
         'title': 'of the document',
         'text': 'of its best passage',
-        'score': (
-            NUMBER,
-            'its share of the chains of passages that were found, by which they are ranked',
-        ),
+        'score': (NUMBER, 'its share of the chains of passages, by which they are ranked'),
         'why': 'how it was reached',
-        'probability': (
-            PROBABILITY,
-            'that the passage is evidence for the answer; can be compared between questions',
-        ),
+        'probability': (PROBABILITY, 'that it is evidence; comparable between questions'),
         'start': (COUNT, 'where the passage begins in the document as it was read, in code points'),
         'end': (COUNT, 'where it ends'),
         'sentence': (
@@ -173,7 +151,7 @@ Ranking = Callable[[Sequence[str], int], list[list[str]]]
 
 
 class Retriever:
-    """Ranks documents of plain text; `documents` is the document id of each indexed passage."""
+    """Ranks documents of plain text; `documents` has the document id of each indexed passage."""
 
     def __init__(self, index: RetrievalIndex, store: FactStore, encoder: TextEncoder):
         """Takes the index of the passages of a store, and the encoder of both."""
@@ -213,15 +191,10 @@ class Retriever:
         batches = [questions[start : start + _BATCH] for start in range(0, len(questions), _BATCH)]
         # One batch is encoded, which leaves Python to others, while the one before it is ranked.
         with concurrent.futures.ThreadPoolExecutor(1) as encoding:
-            encoded = [
-                encoding.submit(contextvars.copy_context().run, self.questions, batch)
-                for batch in batches
-            ]
-            return [
-                found
-                for batch in encoded
-                for found in self.best_documents(self._ranker, batch.result(), k)
-            ]
+            run = contextvars.copy_context().run
+            encoded = encoding.map(lambda batch: run(self.questions, batch), batches)
+            ranked = (self.best_documents(self._ranker, batch, k) for batch in encoded)
+            return list(itertools.chain.from_iterable(ranked))
 
     def rank(self, texts: Sequence[str], k: int) -> list[list[Ranked]]:
         """The k best passages for questions, best first."""
@@ -237,12 +210,9 @@ class Retriever:
             ]
 
         def other(baseline: Baseline) -> Ranking:
+            distinct = lambda passages: dict.fromkeys(self.documents[at] for at in passages)
             return lambda texts, k: [
-                list(
-                    dict.fromkeys(
-                        self.documents[passage] for passage in best(scores, k * self._most)
-                    )
-                )[:k]
+                list(distinct(best(scores, k * self._most)))[:k]
                 for scores in baseline(self.index, self.questions(texts))
             ]
 
@@ -258,26 +228,16 @@ class Retriever:
         if not texts:
             return []
         names, others = zip(*(followed(self._store.linker.link(text)) for text in texts))
-        vectors, relations = self._encoder.encode_texts_and_topics(
-            texts, [[(named.start, named.end) for named in each] for each in names]
-        )
-        entities = [
-            [entity for named in each for entity in named.entities[:_CANDIDATES]] for each in names
-        ]
-        joined_names = [
-            [
-                (left.entities[:_CANDIDATES], right.entities[:_CANDIDATES])
-                for left, right in joined(text, each)
-            ]
-            for text, each in zip(texts, names)
-        ]
-        left_out = [
-            [text[named.start : named.end] for named in each] for text, each in zip(texts, others)
-        ]
-        return [
-            Question(*row)
-            for row in zip(texts, entities, vectors, relations, joined_names, left_out)
-        ]
+        topics = [[(named.start, named.end) for named in each] for each in names]
+        vectors, relations = self._encoder.encode_texts_and_topics(texts, topics)
+        meant = lambda named: named.entities[:_CANDIDATES]
+        questions = []
+        for text, of, left, vector, asked in zip(texts, names, others, vectors, relations):
+            entities = [entity for named in of for entity in meant(named)]
+            pairs = [(meant(one), meant(other)) for one, other in joined(text, of)]
+            left_out = [text[named.start : named.end] for named in left]
+            questions.append(Question(text, entities, vector, asked, pairs, left_out))
+        return questions
 
     def best_documents(
         self, ranker: Ranker, questions: Sequence[Question], k: int
@@ -294,69 +254,32 @@ class Retriever:
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:
         at, reason = ranked.passage, ranked.reason
-        if reason.previous is None or reason.entity is None:
-            why = 'suits the question'
-        else:
-            why = (
-                f'{self._store.vocab.names[reason.entity]}, from '
-                f'“{self.index.titles[reason.previous]}”'
-            )
+        why = 'suits the question'
+        if reason.previous is not None and reason.entity is not None:
+            before = f'from “{self.index.titles[reason.previous]}”'
+            why = f'{self._store.vocab.names[reason.entity]}, {before}'
             if reason.sentence:
                 why += f': {self.index.texts[reason.previous][slice(*reason.sentence)].strip()}'
-        found = Retrieved(
-            self.documents[at],
-            self.index.titles[at],
-            self.index.texts[at],
-            ranked.score,
-            why,
-            ranked.probability,
-        )
-        prepared = self._store.prepared
-        passage = prepared.passages['text'][at].as_py()  # which may begin with the title
-        start = prepared.document_offset(at, len(passage) - len(found.text))
-        end = prepared.document_offset(at, len(passage))
-        return found._replace(start=start, end=end, sentence=ranked.sentence)
+        prepared, title, text = self._store.prepared, self.index.titles[at], self.index.texts[at]
+        length = len(prepared.passages['text'][at].as_py())  # which may begin with the title
+        start = prepared.document_offset(at, length - len(text))
+        place = start, prepared.document_offset(at, length), ranked.sentence
+        likely = ranked.score, why, ranked.probability
+        return Retrieved(self.documents[at], title, text, *likely, *place)
 
 
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
-    """Writes the documents that answer each question of a file, best first.
+    """Writes the documents for each question `{"id", "question"}` of a JSON Lines file, best first.
 
-    JSON Lines `{"id", "documents": [ids]}`.
-
-    The questions are JSON Lines `{"id", "question"}`. `output` appears whole or not at all; a
-    question of which names are left out also has a `note`. InputError: a line is not such, or k is
-    not possible.
+    `output`, JSON Lines `{"id", "documents": [ids]}`, appears whole or not at all; a question of
+    which names are left out also has a `note`. InputError: a line is not such, or k not possible.
     """
     if os.path.exists(output) and os.path.samefile(questions, output):
         raise InputError(f'{output} holds the questions: name another file')
     files.refuse_link(output)
-    records = [
-        record for _, record in map_records(questions, read_json_lines(questions), _question)
-    ]
-    if not records:
-        raise InputError(f'{questions}: no question in the file')
-    if twice := [
-        name
-        for name, count in collections.Counter(str(name) for name, _ in records).items()
-        if count > 1
-    ]:
-        raise InputError(f'{questions}: id {short_repr(twice[0])} is that of two questions')
-    found = kb.retrieve([text for _, text in records], k)
-    write_json_lines(
-        output, (_ranked(name, documents) for (name, _), documents in zip(records, found))
-    )
-
-
-def _ranked(name: object, documents: Documents) -> dict:
-    record = {'id': name, 'documents': [document.document for document in documents]}
-    return record | ({'note': documents.note} if documents.note else {})
-
-
-def _question(record: object) -> tuple[object, str]:
-    if not isinstance(record, dict) or 'id' not in record:
-        raise InputError('id: missing: expected {"id", "question"}')
-    check_string('id', str(record['id']) if type(record['id']) is int else record['id'])
-    if 'question' not in record:
-        raise InputError('question: missing: expected {"id", "question"}')
-    check_text('question', record['question'])
-    return record['id'], record['question']
+    asked = read_plain(questions, lambda record: record['question'])
+    records = []
+    for (name, _), found in zip(asked, kb.retrieve([text for _, text in asked], k)):
+        note = {'note': found.note} if found.note else {}
+        records.append({'id': name, 'documents': [one.document for one in found]} | note)
+    write_json_lines(output, records)

@@ -69,17 +69,12 @@ class SentenceWords:
         for word, weight in asked.items():
             alike = _alike(word, stems)
             anywhere = np.array([not alike.isdisjoint(words) for words in said])
-            beside = np.array(
-                [max((at[stem] for stem in alike & at.keys()), default=0) for at in near]
-            )
-            shares += weight * (_ANYWHERE * anywhere + beside)
+            nearest = lambda at: max((at[stem] for stem in alike & at.keys()), default=0)
+            shares += weight * (_ANYWHERE * anywhere + np.array(list(map(nearest, near))))
         return np.minimum(shares, 1)
 
     def names_missing(self, step: Step, names: Sequence[frozenset[str]], rows) -> np.ndarray:
-        """The share of a step's names, not the topic, that passages lack: [n] in 0 .. 1.
-
-        The passages are those of memory entries.
-        """
+        """The share of a step's names, not the topic, that passages of entries lack: [n]."""
         said = frozenset(_words_beside_topic(step))
         others = [name for name in names if name <= said]
         if not others:
@@ -103,26 +98,18 @@ _JOINS = frozenset((',', 'and', 'or'))
 
 
 def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> dict[str, float]:
-    """How close a sentence's words are to a mention: by stem, 1, 1/2, 1/3, ...
-
-    1 at its side, 1/2 with a word in between, 1/3 with two, ...
+    """How close a sentence's words are to a mention: by stem, 1 at its side, 1/2 one word off, ...
 
     Function words do not count, and before it neither do names and what joins them: in 'starring A,
     B and C' all three are at the side of 'starring'. What stands after it counts `_AFTER` as much.
     """
-    before = [
-        word
-        for word in _SAID.findall(text[sentence[0] : target[0]])
-        if word not in _JOINS and not word[0].isupper()
-    ]
+    before = _SAID.findall(text[sentence[0] : target[0]])
+    before = [word for word in before if word not in _JOINS and not word[0].isupper()]
+    after = _SAID.findall(text[target[1] : sentence[1]])
     near: dict[str, float] = {}
-    for words, factor in (
-        (before[::-1], 1.0),
-        (_SAID.findall(text[target[1] : sentence[1]]), _AFTER),
-    ):
-        for between, stems in enumerate(
-            stems for word in words if (stems := words_of(word)) or word == ','
-        ):
+    for words, factor in ((before[::-1], 1.0), (after, _AFTER)):
+        counted = (stems for word in words if (stems := words_of(word)) or word == ',')
+        for between, stems in enumerate(counted):
             for stem in stems:
                 near[stem] = max(near.get(stem, 0), factor / (1 + between))
     return near
@@ -132,6 +119,5 @@ def _alike(word: str, stems: set[str]) -> set[str]:
     """Those of some stems that are of the same word as one, as far as their beginnings tell."""
     if len(word) < 3:
         return set()
-    return stems & {word[:end] for end in range(3, len(word) + 1)} | {
-        stem for stem in stems if stem.startswith(word)
-    }
+    beginnings = {word[:end] for end in range(3, len(word) + 1)}
+    return stems & beginnings | {stem for stem in stems if stem.startswith(word)}

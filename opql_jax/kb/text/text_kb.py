@@ -71,9 +71,8 @@ class TextKB(VirtualKB):
     ):
         """Puts together what `open_text` has checked.
 
-        The released reader, which is loaded with the first question, reads the passages that are
-        found if `reader`; what a `question_map` has learnt is of answers without one, so that None
-        reads if there is no such map.
+        If `reader`, the released one, which the first question loads, reads passages. What a
+        `question_map` has learnt is of answers without it, so None reads if there is no such map.
         """
         vocab = prepared.vocab.with_kinds(index.kinds) if index.kinds else prepared.vocab
         answerer = TextAnswerer(prepared, encoder, memory, index, question_map)
@@ -94,16 +93,13 @@ class TextKB(VirtualKB):
         return self._sets
 
     def answer(self, questions: list[Question]) -> list[Answer]:
-        """Answers questions, from all of their topics.
+        """Answers questions, from all of their topics, in as many hops as each seems to need.
 
-        It takes as many hops as a question seems to need; where they lead to nothing that is asked
-        for, or the question has none, it looks at the sentences most like the question.
-        'Who is the Tenant?' is answered by the name for which the text defines that term.
+        Where these lead to nothing that is asked for, it looks at the sentences most like the
+        question. 'Who is the Tenant?' is answered by the name for which the text defines that term.
         Comparisons, and questions of yes or no, are answered by plain questions about what they
         name, see `comparison`, or by a sentence that says what they ask, see `yes_or_no`.
-
-        Raises:
-            InputError: a question is longer than the encoder reads.
+        InputError: a question is longer than the encoder reads.
         """
         read = self.read if self._has_reader else None
         compared, plainly = [], functools.partial(self._answer_plain, read=read)
@@ -118,8 +114,8 @@ class TextKB(VirtualKB):
             compared.append(answer)
         plain = [one for one, found in zip(questions, compared) if found is None]
         others = map(_without_unstated, self._answer_each(plain, read))
-        answers = [next(others) if answer is None else answer for answer in compared]
-        return [self._of(answer, question) for answer, question in zip(answers, questions)]
+        answers = (next(others) if answer is None else answer for answer in compared)
+        return list(map(self._of, answers, questions))
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
@@ -136,25 +132,15 @@ class TextKB(VirtualKB):
                 return Answer(np.array(means), one, ((hop,),), _DEFINED * one)
         return None
 
-    def _of(self, answer: Answer, question: Question) -> Answer:
-        return dataclasses.replace(answer, store=self.store, question=question)
-
     def _answer_plain(self, texts: Sequence[str], read: Read | None) -> list[Answer]:
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
-        found = map(
-            _without_unstated, self._answer_each([each for each in questions if each.topics], read)
-        )
-        return [
-            next(found) if question.topics else self._of(Answer(), question)
-            for question in questions
-        ]
+        asked = [each for each in questions if each.topics]
+        found = map(_without_unstated, self._answer_each(asked, read))
+        return [next(found) if each.topics else self._of(Answer(), each) for each in questions]
 
-    def _answer_each(self, questions: list[Question], read: Read | None = None) -> list[Answer]:
-        """Answers questions that compare nothing.
-
-        One whose kind is out of reach has no probability, and says so.
-        """
+    def _answer_each(self, questions: list[Question], read: Read | None) -> list[Answer]:
+        """Answers questions that compare nothing; one out of reach has a note, no probability."""
         answers = []
         for question, found in zip(questions, self._answerer.answer(questions, read)):
             found = self._of(found, question)
@@ -183,8 +169,7 @@ class TextKB(VirtualKB):
         # Beside an unknown name a single word in lower case is none: 'Where did Zorblatt die?'.
         if unknown and all(text[each.start : each.end].islower() for each in found):
             found = [each for each in found if ' ' in text[each.start : each.end]]
-        # Without a name it must be English, have no unknown one, and enough words to find
-        # sentences by.
+        # Without a name it must be English, have no unknown one, and words to find sentences by.
         is_english = is_question(text)
         words = words_of(text)
         is_known = bool(_THE.search(text)) and all(map(self._index.passages_with_word.get, words))
@@ -192,9 +177,8 @@ class TextKB(VirtualKB):
         if not (found or is_plain):
             hint = near_spellings(text, self.vocab)
             hint = hint or ('' if is_english and unknown else '. Questions are read in English')
-            raise InputError(
-                f'the question mentions no name that the text has: {short_repr(text)}{hint}'
-            )
+            nameless = 'the question mentions no name that the text has'
+            raise InputError(f'{nameless}: {short_repr(text)}{hint}')
         return dataclasses.replace(_linked_question(text, found), unknown=unknown)
 
     def _unknown_names(self, text: str, found: Sequence[Named]) -> tuple[str, ...]:
@@ -225,9 +209,8 @@ class TextKB(VirtualKB):
         of_one: Collection[int] = (),
     ) -> list[Evidence]:
         """The passages that answers rest on, read; see `EvidenceFinder.find`."""
-        return self._evidence_finder.find(
-            questions, [self._of(*each) for each in zip(followed, questions)], of_one
-        )
+        answers = list(map(self._of, followed, questions))
+        return self._evidence_finder.find(questions, answers, of_one)
 
     @functools.cached_property
     def _evidence_finder(self) -> EvidenceFinder:
@@ -281,21 +264,16 @@ def open_text(
     folder: KBFolder,
     parts: Mapping[str, Any],
     stated: Mapping[str, str | None],
-    *,
     is_own_encoder: bool,
     reader: bool | None,
 ) -> TextKB:
-    """Opens a knowledge base of plain text.
+    """Opens plain text; InputError: a part is missing, unfinished, damaged, or of other text.
 
     Args:
         folder, parts: of it; its text, model and memory.
-        stated: the parts that its manifest states, of which the index of passages and what was
-            learnt from questions are opened.
+        stated: what its manifest states, of which the index and the question map are opened.
         is_own_encoder: whether the manifest names the model, rather than the caller.
         reader: see `TextKB`.
-
-    Raises:
-        InputError: a part is missing, unfinished, damaged, or of other text.
     """
     prepared = Prepared(folder.part(parts['text']))
     try:
@@ -303,18 +281,15 @@ def open_text(
     except ManifestError as error:
         if not is_own_encoder:
             raise
-        raise ManifestError(
-            f'{error}, or run `opql index` again with the same sources, which writes it anew'
-        ) from error
+        anew = 'run `opql index` again with the same sources, which writes it anew'
+        raise ManifestError(f'{error}, or {anew}') from error
     encoder_hash = params_hash(encoder.params)
     memory = Memory.open(folder.part(parts['memory']), encoder_hash)
     memory.check_vocabulary(prepared.vocab)
     covered(memory, prepared)
     if not (retrieval := stated.get('retrieval')):
-        raise InputError(
-            f'{folder.manifest} names no index of passages: make the knowledge '
-            'base with `opql index`'
-        )
+        make = 'make the knowledge base with `opql index`'
+        raise InputError(f'{folder.manifest} names no index of passages: {make}')
     index = IndexFolder(folder.part(retrieval))
     of_text = len(prepared.passages), len(prepared.vocab)
     indexed = index.manifest.passages, index.manifest.entities, index.manifest.dim
@@ -327,7 +302,6 @@ def open_text(
     if part := stated.get('question_map'):
         question_map = QuestionMap.read(folder.part(part), encoder_hash)
         if len(question_map.change) != encoder.dim:
-            raise InputError(
-                f'{folder.part(part)} is of another encoder: delete it and run `opql train` again'
-            )
+            again = 'delete it and run `opql train` again'
+            raise InputError(f'{folder.part(part)} is of another encoder: {again}')
     return TextKB(folder, prepared, encoder, memory, index, question_map, reader)

@@ -40,11 +40,9 @@ def date(text: str) -> tuple[float, float] | None:
         return _span(int(found[3]), _number_of(found[2]), int(found[1] or 0), before_christ)
     if found := _CENTURY.search(text):
         number = int(found[1])
-        return (
-            (-100.0 * number, -100.0 * (number - 1))
-            if before_christ
-            else (100.0 * (number - 1) + 1, 100.0 * number + 1)
-        )
+        if before_christ:
+            return -100.0 * number, -100.0 * (number - 1)
+        return 100.0 * (number - 1) + 1, 100.0 * number + 1
     if found := _DECADE.search(text):
         return float(found[1]), float(found[1]) + 10
     for found in _YEAR.finditer(text):
@@ -69,17 +67,11 @@ def _span(year: int, month: int, day: int, before_christ: bool = False) -> tuple
 
 
 def lies_in(text: str, other: str) -> bool:
-    """Whether a date may be one that another names: '9 June 2011' is in '2011'.
-
-    A year may be a day of it only if it is no more exact.
-    """
+    """Whether a date is in one that another names: '9 June 2011' is in '2011', not the reverse."""
     one, whole = date(text), date(other)
-    return (
-        one is not None
-        and whole is not None
-        and one[0] >= whole[0] - 1e-6
-        and one[1] <= whole[1] + 1e-6
-    )
+    if one is None or whole is None:
+        return False
+    return one[0] >= whole[0] - 1e-6 and one[1] <= whole[1] + 1e-6
 
 
 _WORDS = {
@@ -120,10 +112,7 @@ _DIGITS = re.compile(r'(?<![\w.])[-−]?(\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?|\d+(?:\
 
 
 def number(text: str) -> tuple[float, str] | None:
-    """The number that words name, in its basic unit, and its measure; None if there is none.
-
-    The measure is '' of a count.
-    """
+    """The number that words name, in its basic unit, and its measure, '' of a count; else None."""
     plain = text.lower().replace('-', ' ').replace('\u2009', ' ').replace('\xa0', ' ')
     if found := _DIGITS.search(plain):
         value, rest = float(re.sub(r'[ ,]', '', found[1])), plain[found.end() :]
@@ -138,11 +127,8 @@ def number(text: str) -> tuple[float, str] | None:
             place += 1
         rest = ' '.join(words[place:])
     after = re.findall(r'[^\W\d_][\w²/]*', rest)
-    while (
-        after
-        and after[0] in _SCALES
-        and not (after[0] == 'm' and len(after) == 1 and 'million' not in text and '$' not in text)
-    ):
+    may_be_metres = 'million' not in text and '$' not in text
+    while after and after[0] in _SCALES and not (after == ['m'] and may_be_metres):
         value *= _SCALES[after.pop(0)]
     if after and after[0] in ('sq', 'square') and after[1:]:
         _, size = _UNITS.get(after[1], _UNITS.get(after[1].removesuffix('s'), ('', 1.0)))
@@ -161,10 +147,7 @@ def with_unit(name: str, after: str) -> str:
 
 
 def compare(measure: str, left: str, right: str) -> int | None:
-    """-1 if one value is less than another, 1 if more, 0 if they are the same or overlap.
-
-    None if they cannot be compared.
-    """
+    """-1 if a value is less than another, 1 if more, 0 if both overlap; None if not comparable."""
     if measure == 'number':
         one, other = number(left), number(right)
         if one is None or other is None or one[1] != other[1]:

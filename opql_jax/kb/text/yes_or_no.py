@@ -73,11 +73,7 @@ class _Asked(NamedTuple):
 
 
 def stated(answer: Answer) -> Answer | None:
-    """Yes or no by the sentences of the passages that were read; None if these leave it open.
-
-    Args:
-        answer: what was found for the question, with what was read.
-    """
+    """Yes or no by the sentences of the passages that were read; None if these leave it open."""
     if answer.evidence is None or not (asked := _asked(answer)):
         return None
     said: dict[str, tuple[float, Span]] = {}

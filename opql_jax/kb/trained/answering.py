@@ -1,7 +1,4 @@
-"""What followers and language models share in answering.
-
-The memory as their programs search it, the length of a batch, a check of what comes out.
-"""
+"""What followers and language models share in answering: their memory, batches and checks."""
 
 import jax
 import numpy as np
@@ -22,18 +19,14 @@ Index = ann.ScannIndex | ann.ExactIndex
 def searched_memory(
     placed: MemoryArrays | ShardedMemory, memory: Memory, entity_table, folder: str | None
 ) -> tuple[MemoryArrays | ShardedMemory, Index | None]:
-    """A placed memory with what its search needs, and perhaps an index in a folder.
-
-    The index stands in for it and has to live as long.
+    """A placed memory with what its search needs, and an index, if any, that has to live as long.
 
     InputError: as of `ann.open_index`, or only the rows of known topics are read.
     """
     if not isinstance(placed, ShardedMemory):
         if folder:
-            raise InputError(
-                f'filter=True reads the rows of known topics alone: leave out the index {folder}, '
-                'or give filter=False'
-            )
+            without = f'leave out the index {folder}, or give filter=False'
+            raise InputError(f'filter=True reads the rows of known topics alone: {without}')
         return placed, None
     index = ann.open_index(folder, memory, np.asarray(entity_table)) if folder else None
     placed = ann.searched_by(placed, index) if index else placed
@@ -46,24 +39,17 @@ def index_settings(index: Index | None) -> str:
 
 
 def padded_length(questions: list[Question], tokens: list[np.ndarray], max_length: int) -> int:
-    """The padded length of a batch of questions; InputError names a question that is too long.
-
-    It is rounded up so that few shapes are compiled.
-    """
+    """The padded length of a batch, of few different ones; InputError names a too long question."""
     length = round_up(max(map(len, tokens)), 16)
     if length > max_length:
         longest, question = max(zip(tokens, questions), key=lambda pair: len(pair[0]))
-        raise InputError(
-            f"question {question.id} has {len(longest)} tokens, more than the encoder's "
-            f'{max_length}: {short_repr(question.text)}'
-        )
+        too_long = f"{len(longest)} tokens, more than the encoder's {max_length}"
+        raise InputError(f'question {question.id} has {too_long}: {short_repr(question.text)}')
     return length
 
 
 def check_finite(weights: np.ndarray) -> None:
     """Raises InputError if the weights that a model gives have NaN or infinite numbers."""
     if not np.isfinite(weights).all():
-        raise InputError(
-            'the model gives weights that are not finite: its training diverged; use an earlier '
-            'checkpoint (step)'
-        )
+        diverged = 'its training diverged; use an earlier checkpoint (step)'
+        raise InputError(f'the model gives weights that are not finite: {diverged}')

@@ -37,15 +37,9 @@ class Evaluation:
     results: Sequence[Result]
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Hits@1 and Hits@5 by group: 'all', and before it '1 hop', '2 hops', ...
-
-        The latter where the file says how many questions take.
-        """
-        groups = {
-            f'{hops} hop{"s" * (hops > 1)}': members
-            for hops, members in grouped(self.results, lambda one: one.asked.hops or 0).items()
-            if hops
-        }
+        """Hits@1 and Hits@5 by group: '1 hop', '2 hops', ... as far as is known, and 'all'."""
+        by_hops = grouped(self.results, lambda one: one.asked.hops or 0)
+        groups = {f'{n} hop{"s" * (n > 1)}': members for n, members in by_hops.items() if n}
         return {
             name: {
                 'questions': len(members),
@@ -63,13 +57,9 @@ class Evaluation:
 
     def to_record(self, most: int) -> dict:
         """Scores and examples as JSON."""
-        record = lambda result: (
-            result.asked._asdict() | {'found': result.found, 'error': result.error}
-        )
-        return {
-            'scores': self.scores(),
-            **{kind: list(map(record, results)) for kind, results in self.examples(most).items()},
-        }
+        record = lambda one: one.asked._asdict() | {'found': one.found, 'error': one.error}
+        examples = self.examples(most).items()
+        return {'scores': self.scores(), **{kind: list(map(record, of)) for kind, of in examples}}
 
     def to_text(self, most: int) -> str:
         """Scores and examples as lines."""
@@ -79,19 +69,15 @@ class Evaluation:
             lines += [f'\n{kind}:'] if results else []
             for result in results:
                 lines.append(f'  {one_line(result.asked.text)}')
-                found = one_line(', '.join(result.found[:3])) or hanging(
-                    f'nothing: {result.error}', 6
-                )
-                lines.append(f'    answered {found}')
+                found = one_line(', '.join(result.found[:3]))
+                lines.append(f'    answered {found or hanging(f"nothing: {result.error}", 6)}')
                 if kind == 'wrong':
                     lines.append(f'    right is {one_line(", ".join(result.asked.answers[:3]))}')
         return '\n'.join(lines)
 
 
 def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> Evaluation:
-    """Answers a file's questions; a follower takes as many hops as "hops" says, or one.
-
-    See `read_answered`.
+    """Answers the questions that `read_answered` reads; a follower takes as many hops as they say.
 
     InputError: a line of the file is bad, or the knowledge base cannot be opened.
     """

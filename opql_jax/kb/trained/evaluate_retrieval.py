@@ -1,7 +1,4 @@
-"""Scores `opql retrieve` on questions whose supporting documents are known.
-
-Beside what it is compared with, and without its parts.
-"""
+"""Scores `opql retrieve`, and others beside it, on questions with known supporting documents."""
 
 import os
 import pathlib
@@ -36,39 +33,29 @@ class Asked(NamedTuple):
 def evaluate_retrieval(
     kb: str | os.PathLike, questions: str | os.PathLike, output: str | os.PathLike
 ) -> dict[str, dict]:
-    """Ranks documents in several ways, prints a table and writes `metrics.json`.
-
-    For each question of a file; see `Retriever.compare`.
+    """Ranks documents in several ways (`Retriever.compare`), prints and writes `metrics.json`.
 
     The questions of the file are JSON Lines `{"question", "supporting": [ids of documents],
-    "answer", "aliases"}`.
+    "answer", "aliases"}`. InputError: a line is not such, or has the id of no document.
 
     Returns:
         For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are
         among so many; answer@5, the share of questions of which one of five documents has an answer
         in its text, as whole words; these by the number of supporting documents; the number of
         questions; and the milliseconds that a question took.
-
-    Raises:
-        InputError: a line is not such, or a supporting document is not in the knowledge base.
     """
     retriever = open_kb(kb).retriever
     asked = read_questions(questions)
-    if absent := sorted(
-        {name for one in asked for name in one.supporting} - retriever.texts.keys()
-    ):
-        raise InputError(
-            f'{questions}: the document {absent[0]} supports a question, but '
-            f'{kb} has none of that id'
-        )
+    supporting = {name for one in asked for name in one.supporting}
+    if absent := sorted(supporting - retriever.texts.keys()):
+        supports = f'the document {absent[0]} supports a question'
+        raise InputError(f'{questions}: {supports}, but {kb} has none of that id')
     metrics = {}
     for name, ranking in retriever.compare().items():
         started = time.perf_counter()
         found = ranking([one.text for one in asked], K)
-        spent = time.perf_counter() - started
-        metrics[name] = scores(asked, found, retriever.texts) | {
-            'ms_per_question': round(1e3 * spent / len(asked), 1)
-        }
+        spent = round(1e3 * (time.perf_counter() - started) / len(asked), 1)
+        metrics[name] = scores(asked, found, retriever.texts) | {'ms_per_question': spent}
     write_json(pathlib.Path(output) / 'metrics.json', metrics)
     print(table(metrics, ('recall@2', f'recall@{K}', f'answer@{K}', 'ms_per_question')))
     return metrics
@@ -88,10 +75,9 @@ def scores(
     """The scores of a ranking; `found` has the ids of each question's best documents."""
 
     def row(one: Asked, ids: Sequence[str]) -> dict[str, float]:
-        recall = {
-            f'recall@{k}': len({*ids[:k]} & one.supporting) / len(one.supporting) for k in (2, K)
-        }
-        return recall | {f'answer@{K}': any(_states(texts[name], one.answers) for name in ids)}
+        share = lambda k: len({*ids[:k]} & one.supporting) / len(one.supporting)
+        answered = any(_states(texts[name], one.answers) for name in ids)
+        return {'recall@2': share(2), f'recall@{K}': share(K), f'answer@{K}': answered}
 
     rows = list(map(row, asked, found))
     by_supporting = grouped(zip(asked, rows), lambda scored: len(scored[0].supporting))
@@ -105,14 +91,9 @@ def scores(
 
 
 def _states(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text has an answer in whole words: 'no' is not in 'know'.
-
-    Nor '1990' in '1990s'.
-    """
-    folded = text.casefold()
-    return any(
-        re.search(rf'(?<!\w){re.escape(answer.casefold())}(?!\w)', folded) for answer in answers
-    )
+    """Whether a text has an answer in whole words: 'no' is not in 'know', nor '1990' in '1990s'."""
+    folded, names = text.casefold(), (re.escape(answer.casefold()) for answer in answers)
+    return any(re.search(rf'(?<!\w){name}(?!\w)', folded) for name in names)
 
 
 def _asked(record: dict) -> Asked:

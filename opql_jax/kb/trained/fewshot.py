@@ -1,7 +1,4 @@
-"""Few-shot evaluation: encodes labelled sentences and scores nearest neighbours.
-
-See `evaluation.episodes`.
-"""
+"""Few-shot evaluation: nearest neighbours of labelled sentences, see `evaluation.episodes`."""
 
 import itertools
 from collections.abc import Callable
@@ -68,9 +65,8 @@ def evaluate_fewshot(
             texts, or another process writes there.
     """
     if embedding not in EMBEDDINGS:
-        raise InputError(
-            f'embedding={embedding!r}: it is one of {", ".join(map(repr, EMBEDDINGS))}'
-        )
+        known = ', '.join(map(repr, EMBEDDINGS))
+        raise InputError(f'embedding={embedding!r}: it is one of {known}')
     relations = as_tuple(relations)
     found, left_out = read_labelled(sentences)
     if missing := set(relations) - {s.relation for s in found}:
@@ -120,10 +116,7 @@ def evaluate_fewshot(
 
 
 class _Model(NamedTuple):
-    """What is scored: sentences' vectors [n, d] float32, whether each was read whole, the limit.
-
-    The limit is the tokens that it reads.
-    """
+    """What is scored: which sentences it reads whole, their vectors [n, d], its limit in tokens."""
 
     fits: Callable[[list[LabelledSentence]], list[bool]]
     embed: Callable[[list[LabelledSentence]], np.ndarray]
@@ -158,10 +151,8 @@ def _open(model_dir, step, embedding):
     """(encoder, its parameters, tokenizer) from a workdir or, for baselines, a BERT folder."""
     if model_dir == 'minilm':
         model_dir = tokenizer_lib.find_minilm()
-    if (
-        embedding.startswith('mean')
-        and not (files.require_local(model_dir) / 'model.json').exists()
-    ):
+    is_workdir = lambda: (files.require_local(model_dir) / 'model.json').exists()
+    if embedding.startswith('mean') and not is_workdir():
         fields, params = bert.load_bert(model_dir)
         # Neither projection is applied.
         encoder = bert.encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)
@@ -193,16 +184,10 @@ class _LabelledPairs(NamedTuple):
 
 def relation_embeddings(encoder, params, passages, special, masked) -> np.ndarray:
     """r of tokenised passages, without or with the names of their mentions: [n, d_r] float32."""
-    topic = _topics(passages)
-    pairs = {
-        'passage': np.arange(len(passages)),
-        'topic_mention': topic,
-        'target_mention': 1 - topic,
-    }
-    encode = MarkedPairEncoder(
-        encoder, params, _LabelledPairs(passages, pairs, special), masked=masked
-    )
-    return encode(np.arange(len(passages)))
+    topic, rows = _topics(passages), np.arange(len(passages))
+    pairs = {'passage': rows, 'topic_mention': topic, 'target_mention': 1 - topic}
+    source = _LabelledPairs(passages, pairs, special)
+    return MarkedPairEncoder(encoder, params, source, masked=masked)(rows)
 
 
 def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
@@ -235,8 +220,7 @@ def mean_embeddings(encoder, params, rows, special) -> np.ndarray:
         batching.pad_tokens([rows[i] for i in chosen], size, length, special),
     )
     means = np.empty((len(rows), encoder.hidden_size), np.float32)
-    for chosen, found in BatchedEncoder(_mean_of_tokens, encoder, params)(
-        np.array([len(row) for row in rows]), make_batch
-    ):
+    encode = BatchedEncoder(_mean_of_tokens, encoder, params)
+    for chosen, found in encode(np.array(list(map(len, rows))), make_batch):
         means[chosen] = found
     return means

@@ -24,10 +24,7 @@ from opql_jax.training.objectives import Follow
 
 
 class _Program(NamedTuple):
-    """What the compiled program depends on, equal for all checkpoints of a run.
-
-    Keyed by the answerer itself, JAX's cache would keep every answerer that was ever opened.
-    """
+    """What the compiled program depends on: a key of JAX's cache that keeps no answerer alive."""
 
     encoder: RelationEncoder
     follower: Follower
@@ -80,46 +77,25 @@ class FollowerAnswerer:
         self.settings = ' '.join(map(str, parts)) + index_settings(self._index)
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
-        """Answers questions of one number of hops by the first topic.
-
-        An unknown topic leads nowhere.
-        """
-        marked = markup.mark_questions(
-            self._tokenizer,
-            [q.text for q in questions],
-            [q.topic for q in questions],
-            self._special,
-        )
+        """Answers questions of one number of hops by the first topic; an unknown leads nowhere."""
+        texts, spans = [q.text for q in questions], [q.topic for q in questions]
+        marked = markup.mark_questions(self._tokenizer, texts, spans, self._special)
         length = padded_length(questions, [m.tokens for m in marked], self._encoder.max_length)
         size = 1 << (len(questions) - 1).bit_length()
         tokens = np.full((size, length), self._special.pad, np.int32)
         markers, topics = np.zeros((2, size), np.int32), np.full(size, -1, np.int32)
         for i, (m, question) in enumerate(zip(marked, questions)):
-            tokens[i, : len(m.tokens)], markers[:, i], topics[i] = (
-                m.tokens,
-                (m.r1, m.r2),
-                question.topic_entity,
-            )
-        objective = self._objective
-        program = _Program(
-            self._encoder,
-            objective.follower(self._encoder),
-            hops,
-            objective.k,
-            objective.exclude_topic,
-        )
-        found = jax.device_get(
-            list(_run(program, tokens, markers, topics, self._params, self._arrays))
-        )
+            tokens[i, : len(m.tokens)], markers[:, i] = m.tokens, (m.r1, m.r2)
+            topics[i] = question.topic_entity
+        objective, follower = self._objective, self._objective.follower(self._encoder)
+        program = _Program(self._encoder, follower, hops, objective.k, objective.exclude_topic)
+        reads = _run(program, tokens, markers, topics, self._params, self._arrays)
+        found = jax.device_get(list(reads))
         check_finite(np.stack([hop.weights for hop in found]))
         traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
         return [Answer(hops[-1].entities, hops[-1].weights, (hops,)) for hops in traces]
 
     def _hop(self, hop, i: int) -> Hop:
-        used, entries = hop.entities[i] >= 0, hop.entry_rows[i][hop.entry_rows[i] >= 0]
-        return Hop(
-            hop.entities[i][used],
-            hop.weights[i][used],
-            self._memory.ids[entries],
-            hop.beta[i][hop.entry_rows[i] >= 0],
-        )
+        used, is_entry = hop.entities[i] >= 0, hop.entry_rows[i] >= 0
+        entries = self._memory.ids[hop.entry_rows[i][is_entry]]
+        return Hop(hop.entities[i][used], hop.weights[i][used], entries, hop.beta[i][is_entry])

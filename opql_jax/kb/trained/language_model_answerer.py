@@ -69,41 +69,29 @@ class LanguageModelAnswerer:
 
     def answer(self, questions: list[Question], hops: int) -> list[Answer]:
         """Answers questions of one number of hops; the model reads their topics as words."""
-        inputs = [
-            lm_markup.mark_open_question(self._tokenizer, q.text, q.topics, self._special)
-            for q in questions
-        ]
-        length = padded_length(
-            questions, [m.tokens for m in inputs], self._model.encoder.max_length
-        )
+        mark = functools.partial(lm_markup.mark_open_question, self._tokenizer)
+        inputs = [mark(q.text, q.topics, self._special) for q in questions]
+        rows, longest = [m.tokens for m in inputs], self._model.encoder.max_length
+        length = padded_length(questions, rows, longest)
         topics = max(len(m.r1) for m in inputs)
         size = 1 << (len(questions) - 1).bit_length()
         start, r1 = np.zeros((2, size, topics), np.int32)
         r2, used = np.ones(size, np.int32), np.zeros((size, topics), bool)
         for i, m in enumerate(inputs):
-            start[i, : len(m.r1)], r1[i, : len(m.r1)], used[i, : len(m.r1)], r2[i] = (
-                m.starts,
-                m.r1,
-                True,
-                m.r2,
-            )
-        tokens = batching.pad_tokens([m.tokens for m in inputs], size, length, self._special)
+            of = i, slice(len(m.r1))
+            start[of], r1[of], used[of], r2[i] = m.starts, m.r1, True, m.r2
+        tokens = batching.pad_tokens(rows, size, length, self._special)
         text = Texts(tokens=tokens, start=start, r1=r1, r2=r2, used=used)
         found = _run(self._model, self._layout, text, hops, self._params, self._arrays)
         entities, probabilities, without_memory, reads = jax.device_get(found)
         check_finite(probabilities)
-        return [
-            Answer(
-                entities[i],
-                probabilities[i],
-                tuple(
-                    tuple(self._hop(read, i * topics + t) for read in reads)
-                    for t in range(len(m.r1) if reads else 0)
-                ),
-                without_memory=without_memory[i],
-            )
-            for i, m in enumerate(inputs)
-        ]
+        answers = []
+        for i, m in enumerate(inputs):
+            of_topics = range(i * topics, i * topics + len(m.r1)) if reads else ()
+            traces = tuple(tuple(self._hop(read, row) for read in reads) for row in of_topics)
+            found = entities[i], probabilities[i], traces
+            answers.append(Answer(*found, without_memory=without_memory[i]))
+        return answers
 
     def _hop(self, read: language_model.Hop, row: int) -> Hop:
         mass = np.exp(read.log_probs[row])
@@ -113,10 +101,5 @@ class LanguageModelAnswerer:
         entities, first, which = np.unique(targets, return_index=True, return_inverse=True)
         best_first = np.argsort(first)
         total = np.bincount(which, weights, len(entities)).astype(np.float32)
-        return Hop(
-            entities[best_first],
-            total[best_first],
-            self._memory.ids[read.entries[row][used]],
-            weights,
-            float(mass[0]),
-        )
+        entries = self._memory.ids[read.entries[row][used]]
+        return Hop(entities[best_first], total[best_first], entries, weights, float(mass[0]))

@@ -34,10 +34,7 @@ def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: int = 3) -> int:
-    """Writes answers as a predictions file, with the sentences of so many entries per hop.
-
-    See `write_predictions`.
-    """
+    """`write_predictions` of answers, with the sentences of `evidence` entries per hop."""
     by = hashlib.sha256(f'{kb.identity} {evidence}'.encode()).hexdigest()[:12]
 
     def answer(chunk):
@@ -132,9 +129,7 @@ def evaluate(
     if not names:
         raise InputError('questions: name at least one set: --gin.QUESTIONS')
     if len(names) < len(questions):
-        raise InputError(
-            'questions: two sets have the same name, so that their results would be one'
-        )
+        raise InputError('questions: two sets have the same name, and would have one result')
     if predictions and len(names) > 1:
         raise InputError('predictions are of one question set: name only that')
     if predictions and isinstance(step, str):
@@ -158,32 +153,22 @@ def evaluate(
             return answer_and_score(opened, sets, directory)
 
     def answer_and_score(opened, sets, directory):
-        paths = {
-            name: files.path(predictions or directory / f'{name}.predictions.jsonl')
-            for name in sets
-        }
+        place = lambda name: files.path(predictions or directory / f'{name}.predictions.jsonl')
+        paths = {name: place(name) for name in sets}
         if not predictions:
             for name, loaded in sets.items():
                 write_answers(opened, loaded, paths[name], evidence)
         sources = {} if needs else names  # the report beside a file is of all its questions
-        metrics = (
-            _score(opened, sets, sources, paths, directory, show)
-            if distributed.is_primary()
-            else {}
-        )
+        metrics = {}
+        if distributed.is_primary():
+            metrics = _score(opened, sets, sources, paths, directory, show)
         # JAX ends all processes when one has waited for some minutes at its end: the others wait
         # for the scores here.
         distributed.barrier(f'{directory} is scored')
         return metrics
 
-    return evaluate_checkpoints(
-        evaluate_one,
-        folder.part(folder.choose(model=model)['model']),
-        output_dir,
-        step,
-        patience,
-        dry_run,
-    )
+    model_dir = folder.part(folder.choose(model=model)['model'])
+    return evaluate_checkpoints(evaluate_one, model_dir, output_dir, step, patience, dry_run)
 
 
 def _over(kb: VirtualKB) -> str:
@@ -203,15 +188,10 @@ def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[st
     write_json(directory / 'metrics.json', metrics)
     for name, questions in sets.items():
         for question, answer in zip(questions, kb.answer(questions[:show]) if show else ()):
-            gold = one_line(
-                ', '.join(
-                    [*(kb.vocab.names[a] for a in question.answers), *question.unknown_answers]
-                )
-            )
-            print(
-                f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}\n'
-                f'{format_answer(answer, top=3)}'
-            )
+            known = [kb.vocab.names[answer] for answer in question.answers]
+            gold = one_line(', '.join([*known, *question.unknown_answers]))
+            print(f'\n{name}: {one_line(bracketed(question))}\n  gold: {gold}')
+            print(format_answer(answer, top=3))
     print('\n' + format_table(metrics))
     return metrics
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import check_string, map_records, read_json_lines, short_repr
+from opql_jax.corpus.json_lines import check_count, check_object, check_string, short_repr
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.corpus.questions import Question, check_text
+from opql_jax.corpus.questions import Question, read_plain
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.calibration import fit_added, log_odds
 from opql_jax.kb.open_kb import open_kb
@@ -45,14 +45,11 @@ class Report:
     """What came of training.
 
     Attributes:
-        read: questions in the file; used: those that were learnt from.
-        no_topic, no_answer: questions that mention no name of the text, and those of which no
-            answer is one.
-        not_reached: whose answer is none of the best candidates of any plan.
-        not_needed: beyond the number that is learnt from.
+        read, used: questions in the file, and those that were learnt from.
+        no_topic, no_answer: those that mention no name of the text, and have no answer that is one.
+        not_reached, not_needed: whose answer no plan reaches, and those beyond the number wanted.
         before, after: on left-out questions; equal if nothing better than the untrained was found.
-        left_out: questions that the probabilities of answers were fitted to, also those whose
-            answer was not reached; 0 if these stay untrained.
+        left_out: those that the probabilities of answers were fitted to; 0 if these stay untrained.
         seconds: that it took, without opening the knowledge base.
     """
 
@@ -68,42 +65,29 @@ class Report:
     seconds: float
 
     def __str__(self) -> str:
-        left_out = ', '.join(
-            f'{count:,} {why}'
-            for count, why in (
-                (self.no_topic, 'mention no name that the text has'),
-                (self.no_answer, 'have no answer that is a name of the text'),
-                (self.not_reached, 'have an answer that is not found near their topics'),
-                (self.not_needed, 'are more than is learnt from'),
-            )
-            if count
+        reasons = (
+            (self.no_topic, 'mention no name that the text has'),
+            (self.no_answer, 'have no answer that is a name of the text'),
+            (self.not_reached, 'have an answer that is not found near their topics'),
+            (self.not_needed, 'are more than is learnt from'),
         )
-        lines = [
-            f'learnt from {self.used:,} of {self.read:,} questions'
-            + (f' ({left_out})' if left_out else '')
-        ]
+        others = ', '.join(f'{count:,} {why}' for count, why in reasons if count)
+        learnt = f'learnt from {self.used:,} of {self.read:,} questions'
+        lines = [f'{learnt} ({others})' if others else learnt]
         if self.before is None or self.after is None:
             lines.append('nothing was learnt: the knowledge base answers as before')
-        elif self.before == self.after:
-            lines.append(
-                f'left-out questions: Hits@1 {self.before.hits:.3f}; nothing tried was better, so '
-                'all stays as it was untrained'
-            )
         else:
-            lines.append(
-                f'left-out questions: Hits@1 {self.before.hits:.3f} untrained, '
-                f'{self.after.hits:.3f} trained'
-            )
+            better = f' untrained, {self.after.hits:.3f} trained'
+            same = '; nothing tried was better, so all stays as it was untrained'
+            gained = same if self.before == self.after else better
+            lines.append(f'left-out questions: Hits@1 {self.before.hits:.3f}{gained}')
+        probabilities = 'the probabilities of answers'
         if self.left_out:
-            lines.append(
-                f'the probabilities of answers are fitted to {self.left_out:,} left-out questions'
-            )
+            lines.append(f'{probabilities} are fitted to {self.left_out:,} left-out questions')
         elif self.used:
             low = '' if self.before == self.after else ', and may be too low'
-            lines.append(
-                f'the probabilities of answers stay untrained{low}: to fit them takes {_ENOUGH} '
-                'left-out questions'
-            )
+            needed = f'to fit them takes {_ENOUGH} left-out questions'
+            lines.append(f'{probabilities} stay untrained{low}: {needed}')
         return '\n'.join([*lines, f'{self.seconds:.0f} s'])
 
 
@@ -116,51 +100,30 @@ class AnsweredQuestion(NamedTuple):
 
 
 def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
-    """Questions with answers, of JSON Lines `{"id", "question", "answers": [names]}`.
+    """Questions with answers, of JSON Lines `{"id", "question", "answers": [names]}`, and "hops".
 
-    They may have "hops".
-
-    Raises:
-        InputError: the file has none, or a line is not such; names file and line.
+    InputError: the file has none, or a line is not such; names file and line.
     """
-    questions, seen = [], {}
-    for number, (name, question) in map_records(path, read_json_lines(path), _answered):
-        if name in seen:
-            raise InputError(
-                f'{path}:{number}: id: {short_repr(name)} is already that of line {seen[name]}'
-            )
-        seen[name] = number
-        questions.append(question)
-    if not questions:
-        raise InputError(f'{path}: no question in the file')
-    return questions
+    return [question for _, question in read_plain(path, _answered)]
 
 
-def _answered(record: dict) -> tuple[str, AnsweredQuestion]:
-    for field in ('id', 'question', 'answers'):
-        if field not in record:
-            raise InputError(f'{field}: missing: expected {{"id", "question", "answers": [names]}}')
-    name = str(record['id']) if type(record['id']) is int else record['id']
-    check_string('id', name)
-    check_text('question', record['question'])
-    if not isinstance(record['answers'], list) or not record['answers']:
+def _answered(record: dict) -> AnsweredQuestion:
+    check_object(record, 'answers')
+    answers, hops = record['answers'], record.get('hops')
+    if not isinstance(answers, list) or not answers:
         raise InputError(
-            f'answers: expected a list of at least one name, found {short_repr(record["answers"])}'
+            f'answers: expected at least one name in a list, found {short_repr(answers)}'
         )
-    for place, answer in enumerate(record['answers']):
+    for place, answer in enumerate(answers):
         check_string(f'answers[{place}]', answer)
-    hops = record.get('hops')
-    if hops is not None and (type(hops) is not int or hops < 1):
-        raise InputError(f'hops: expected a number of at least 1, found {short_repr(hops)}')
-    return name, AnsweredQuestion(record['question'], tuple(record['answers']), hops)
+    hops = None if hops is None else check_count('hops', hops)
+    return AnsweredQuestion(record['question'], tuple(answers), hops)
 
 
 def train_questions(
     kb: str | os.PathLike, questions: str | os.PathLike, *, most: int = MOST, seed: int = 0
 ) -> Report:
     """Learns how a file's questions are answered, in place of what was learnt before.
-
-    The knowledge base then answers with it.
 
     Of more questions than `most`, see `read_answered`, so many are drawn by the seed. InputError: a
     line of the file is bad, or the knowledge base is not one of plain text.
@@ -185,17 +148,13 @@ def learn(
     answerer = kb.text_answerer
     started = time.monotonic()
     learnt = untrained = answerer.map = QuestionMap.untrained(answerer.map.change.shape[0])
-    linked, unlearnable, counts = _linked(
-        kb, pairs, np.random.default_rng(seed).permutation(len(pairs)), most
-    )
+    order = np.random.default_rng(seed).permutation(len(pairs))
+    linked, unlearnable, counts = _linked(kb, pairs, order, most)
     found, reached = candidates(answerer, linked)
     before, after, left_out = None, None, 0
     if found is not None:
         learnt, before, after, maps = fit_question_map.fit(found, seed)
-        others = [
-            *unlearnable,
-            *(linked[number] for number in sorted({*range(len(linked))} - {*reached})),
-        ]
+        others = unlearnable + [linked[i] for i in sorted({*range(len(linked))} - {*reached})]
         odds, right = _left_out(answerer, maps, [linked[number] for number in reached], others)
         if len(odds) >= _ENOUGH:
             left_out = len(odds)
@@ -217,10 +176,7 @@ def learn(
 def _linked(
     kb: VirtualKB, pairs, order, most: int
 ) -> tuple[list[Answerable], list[Answerable], dict[str, int]]:
-    """The first questions that can be learnt from, others before them, and why others cannot be.
-
-    In some order. Those before can only be asked; the reasons are counted.
-    """
+    """The first `most` questions, in `order`, to learn from, those passed over, and why: counts."""
     by_name = collections.defaultdict(set)
     for entity, (name, aliases) in enumerate(zip(kb.vocab.names, kb.vocab.aliases)):
         for spelling in (name, *aliases):
@@ -255,17 +211,16 @@ def _left_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of the best answers to left-out questions, log-odds and whether they are right: [n] each.
 
-    `maps` are `Fitted.left_out`, which number the questions `reached`. Of the others, of which
-    nothing was learnt, the same share is taken, as people ask such ones, too.
+    `maps` number the questions `reached` that each left out. Of the others, of which nothing was
+    learnt, the same share is taken, as people ask such ones, too.
     """
     share = sum(len(numbers) for _, numbers in maps) / len(reached)
     asked = [(learnt, [reached[number] for number in numbers]) for learnt, numbers in maps]
     asked.append((maps[0][0], list(others[: round(share * len(others))])))
     odds, right = [], []
     for answerer.map, questions in asked:
-        for (_, answers), answer in zip(
-            questions, answerer.answer([question for question, _ in questions])
-        ):
+        found = answerer.answer([question for question, _ in questions])
+        for (_, answers), answer in zip(questions, found):
             if len(answer):
                 assert answer.probabilities is not None  # what answers over plain text gives them
                 odds.append(log_odds(answer.probabilities[:1]))
@@ -276,18 +231,14 @@ def _left_out(
 def candidates(
     answerer: TextAnswerer, linked: Sequence[Answerable]
 ) -> tuple[Candidates | None, list[int]]:
-    """What the plans of questions reach, for those whose answer is reached, and which these are.
-
-    None if no answer is reached.
-    """
+    """What the plans of questions reach whose answer is reached, if any, and which these are."""
     paths: list[Path] = []
     number, right = [], []
     numbers: list[int] = []
     for start in range(0, len(linked), _LOG_EVERY):
         chunk = linked[start : start + _LOG_EVERY]
-        for place, ((_, answers), of_topics) in enumerate(
-            zip(chunk, answerer.paths([question for question, _ in chunk])), start
-        ):
+        found = zip(chunk, answerer.paths([question for question, _ in chunk]))
+        for place, ((_, answers), of_topics) in enumerate(found, start):
             reached = [path for of_topic in of_topics for path in of_topic]
             hits = [np.isin(path.entries[-1].ends, list(answers)) for path in reached]
             if any(hit.any() for hit in hits):

@@ -1,6 +1,5 @@
 """A knowledge base that a follower or a language model answers, which was trained on its text."""
 
-import dataclasses
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,14 +49,10 @@ class TrainedKB(VirtualKB):
         self.entity_table = np.asarray(answerer.entity_table)
 
     def answer(self, questions: list[Question]) -> list[Answer]:
-        """Answers questions, which may be of different numbers of hops.
+        """Answers questions, which may be of different numbers of hops, see `VirtualKB.answer`.
 
         A follower starts from the entity of the first topic, and answers nothing if that is
         unknown; a language model reads all topics and links them itself.
-
-        Raises:
-            InputError: a question is longer than the encoder reads, or has more hops than the
-                model.
         """
         answers: dict[int, Answer] = {}
         for hops in sorted({question.hops for question in questions}):
@@ -65,30 +60,22 @@ class TrainedKB(VirtualKB):
             for start in range(0, len(members), _BATCH):
                 batch = members[start : start + _BATCH]
                 answers |= zip(batch, self._answerer.answer([questions[i] for i in batch], hops))
-        return [
-            dataclasses.replace(answers[i], store=self.store, question=question)
-            for i, question in enumerate(questions)
-        ]
+        return [self._of(answers[i], question) for i, question in enumerate(questions)]
 
     def _question(self, text: str, hops: int) -> Question:
         text, topic = parse_bracketed(text)
         entity = self.vocab.get(name := text[slice(*topic)])
         if entity is None:
-            # A language model links the topic itself; else this raises, naming the nearest
-            # entities.
+            # A language model links the topic itself; else this raises, naming the nearest.
             entity = -1 if self._answerer.links_topics else self.vocab.id(name)
         return Question('ask', text, (topic,), (entity,), hops=hops)
 
     @property
     def sets(self) -> NoReturn:
-        raise InputError(
-            'a trained model answers here, no released encoder: make a knowledge base of plain '
-            'text with `opql index`'
-        )
+        make = 'make a knowledge base of plain text with `opql index`'
+        raise InputError(f'a trained model answers here, no released encoder: {make}')
 
     @property
     def retriever(self) -> NoReturn:
-        raise InputError(
-            'this knowledge base has no index of its passages: make one of its '
-            'text with `opql index`'
-        )
+        make = 'make one of its text with `opql index`'
+        raise InputError(f'this knowledge base has no index of its passages: {make}')

@@ -24,48 +24,37 @@ def open_trained(
     settings: dict[str, Any],
     index: str | None = None,
 ) -> TrainedKB:
-    """Opens a knowledge base that a trained model answers.
+    """Opens a knowledge base that a trained model answers; for errors see `open_kb`.
 
     Args:
         folder, parts: of the knowledge base, and its parts that answer, by name.
         memory: the one that the caller named, if any: a model that was trained without one takes
             none from the manifest.
-        step: of the checkpoint; the newest if None.
+        step, index: see `open_kb`.
         settings: of the objective, where they are to be others than in training.
-        index: the folder of an index that finds entries in the whole memory.
-
-    Raises:
-        CheckpointError: the model answers no questions, or was trained with another vocabulary or
-            another encoder's memory.
-        InputError: the memory is unfinished, damaged, or of other text; or the objective has no
-            such setting.
     """
     prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
     encoder, params, card, meta = model_config.load(model_dir, step)
     lineage = meta['lineage']
     if lineage['objective'] not in objectives.ANSWERING:
         names = ' or '.join(objectives.ANSWERING)
-        raise CheckpointError(
-            f'{model_dir} holds no model that answers questions: it was not trained by {names}'
-        )
+        no_model = f'{model_dir} holds no model that answers questions'
+        raise CheckpointError(f'{no_model}: it was not trained by {names}')
     # That of the manifest is another model's.
     chosen = parts['memory'] if lineage['memory_hash'] else memory
     memory_dir = folder.part(chosen) if chosen else None
     model_config.check_vocabulary(card, prepared, model_dir, grown=memory_dir is not None)
     opened = _open_memory(memory_dir, model_dir, lineage, prepared)
     if opened is not None:
-        params = params | {
-            'entity_table': with_new_entities(params['entity_table'], opened, prepared)
-        }
+        table = with_new_entities(params['entity_table'], opened, prepared)
+        params = params | {'entity_table': table}
     if index and opened is None:
         raise CheckpointError(f'{model_dir} was trained without a memory: give no index')
     answering = objectives.ANSWERING[lineage['objective']]
     known = {field.name for field in dataclasses.fields(answering)}
     if missing := known - lineage.keys():
-        raise CheckpointError(
-            f'{model_dir} was trained by an earlier version, which knew no '
-            f'{min(missing)}: train it again'
-        )
+        earlier = f'{model_dir} was trained by an earlier version'
+        raise CheckpointError(f'{earlier}, which knew no {min(missing)}: train it again')
     objective: Any = answering.from_lineage(lineage)
     # Which reads the rows of its topics alone, and needs no index for that.
     if index and answering is objectives.Follow:
@@ -73,23 +62,18 @@ def open_trained(
     if 'k' in settings and opened is not None:
         settings = settings | {'k': min(settings['k'], max(len(opened), 1))}  # there are no more
     if unknown := settings.keys() - known:
-        raise InputError(
-            f'{min(unknown)}: {model_dir} was trained by '
-            f'{lineage["objective"]}, which has no such setting'
-        )
+        by = f'{model_dir} was trained by {lineage["objective"]}'
+        raise InputError(f'{min(unknown)}: {by}, which has no such setting')
     objective = dataclasses.replace(objective, **settings)
     return TrainedKB(folder, prepared, encoder, params, opened, objective, index)
 
 
 def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Memory | None:
     """The memory of a model of that lineage over `prepared`; None if trained without one."""
-    if (memory_dir is None) == bool(lineage['memory_hash']):
-        trained = (
-            'with a memory: name one (MEMORY)'
-            if lineage['memory_hash']
-            else 'without a memory: name none'
-        )
-        raise CheckpointError(f'{model_dir} was trained {trained}')
+    needs = bool(lineage['memory_hash'])
+    if (memory_dir is None) == needs:
+        how = 'with a memory: name one (MEMORY)' if needs else 'without a memory: name none'
+        raise CheckpointError(f'{model_dir} was trained {how}')
     if memory_dir is None:
         return None
     memory = Memory.open(memory_dir)
@@ -114,10 +98,8 @@ def _open_memory(memory_dir, model_dir, lineage: dict, prepared: Prepared) -> Me
 def with_new_entities(table, memory: Memory, prepared: Prepared) -> np.ndarray:
     """E [n_entities, d_e] with the rows of the entities that were injected into the memory."""
     if (row := bad_row(np.asarray(table))) is not None:
-        raise CheckpointError(
-            f'row {row} of the entity table of the model has a number that is not finite, or is '
-            'huge: use an earlier step'
-        )
+        bad = 'a number that is not finite, or is huge: use an earlier step'
+        raise CheckpointError(f'row {row} of the entity table of the model has {bad}')
     table = np.concatenate([table, memory.entity_rows]) if len(memory.entity_rows) else table
     if len(table) != len(prepared.vocab):
         raise CheckpointError(
