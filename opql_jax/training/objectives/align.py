@@ -55,15 +55,10 @@ class _Alignment(Objective):
         changes: dict = {'split': questions[0], 'held_out': ()} if questions else {}
         return dataclasses.replace(self, **changes).source(prepared, seed)
 
-    def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder),
-            trainable=self.trainable,
-            lineage=self.lineage(split=identify_questions(self.split)),
-        )
+    def lineage(self, **changes):
+        return super().lineage(split=identify_questions(self.split), **changes)
 
-    def loss(self, encoder, params, batch, memory, rng):
+    def loss(self, encoder, layout, params, batch, memory, rng):
         questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
         relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
         asked = questions, batch.questions.topic, batch.questions.answers

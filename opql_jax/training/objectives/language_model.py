@@ -124,10 +124,6 @@ class LanguageModelObjective(Objective):
         ours = {name: value for name, value in vars(self).items() if name in names}
         return LanguageModel(encoder, **ours)
 
-    def loss(self, encoder, layout, params, batch, memory, rng):
-        """The loss of a batch and its metrics."""
-        raise NotImplementedError
-
     def init(self, encoder, params):
         fresh = self.model(encoder).init(jax.random.key(0))
         found = {name: params[name] for name in fresh if name in params}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -9,7 +10,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models import losses
 from opql_jax.models.bulk_encoding import check_pair_encoding
-from opql_jax.parallel.entity_table import Layout
 from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
 
 
@@ -37,19 +37,13 @@ class Relations(RelationSettings, Objective):
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         check_pair_encoding(self.pair_encoding)
-        source = self.source(prepared, seed)
-        if not source.has_positives and not self.entity_weight:
+        task: Any = super().build(prepared, encoder, mesh, seed)
+        if not task.source.has_positives and not self.entity_weight:
             raise InputError(
                 'no two passages mention the same pair of entities, so L_rel has no positives; '
                 'with entity_weight=0 nothing is learnt'
             )
-        return Task(
-            source=source,
-            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
-            trainable=self.trainable,
-            lineage=self.lineage(),
-            predict=functools.partial(self.predict, encoder),
-        )
+        return dataclasses.replace(task, predict=functools.partial(self.predict, encoder))
 
     def trainable(self, name):
         # No loss reaches them.

@@ -56,18 +56,14 @@ class TextRelations(TextRelationSettings, Objective):
         if self.sentence_weight:
             _, loaded = bert.load_bert(self.sentence_encoder, prepared.tokenizer)
             teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder),
-            trainable=self.trainable,
-            lineage=self.lineage(
-                sentences=[files.sha256(path) for path in self.sentences],
-                names=files.sha256(self.names) if self.names else '',
-            ),
-            memory=teacher,
-        )
+        return dataclasses.replace(super().build(prepared, encoder, mesh, seed), memory=teacher)
 
-    def loss(self, encoder, params, batch: TextRelationBatch, teacher, rng):
+    def lineage(self, **changes):
+        sentences = [files.sha256(path) for path in self.sentences]
+        names = files.sha256(self.names) if self.names else ''
+        return super().lineage(sentences=sentences, names=names, **changes)
+
+    def loss(self, encoder, layout, params, batch: TextRelationBatch, teacher, rng):
         variables, tokens = {'params': params['encoder']}, batch.tokens
         encode = functools.partial(encoder.apply, method=encoder.hidden)
         hidden = encode(variables, tokens, **dropout(rng)).astype(jnp.float32)
