@@ -190,7 +190,7 @@ def test_training_on_a_full_disk_says_so_and_begins_again_when_there_is_room(wor
     ),
     no_such_pairs=(
         lambda w: w.build('--gin.build_memory.build_memory.pairs=x'),
-        "pairs='x': 'title', 'sentence', 'near', 'all'",
+        "pairs='x': give one of 'title', 'sentence', 'near', 'all'",
     ),
     no_such_split=(lambda w: w.eval("--gin.QUESTIONS=('9-hop/dev',)"), "no questions '9-hop/dev'"),
     nothing_to_evaluate=(lambda w: w.eval(), 'QUESTIONS has no value: give --gin.QUESTIONS='),

@@ -48,8 +48,7 @@ def map_cached(
         folder: of its results; it exists and keeps those of no other function.
         batches: drawn as they are needed.
 
-    Raises:
-        InputError: something that would be read or written is a link, or no file.
+    InputError: something that would be read or written is a link, or no file.
     """
     # Names of files, and whether they are being made.
     drawn: collections.deque[tuple[str, bool]] = collections.deque()

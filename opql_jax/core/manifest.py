@@ -96,6 +96,10 @@ class FolderFormat(Generic[H]):
         anew = f'restore the folder from a copy, or delete it and run {self.writer} again'
         return self.repair or anew
 
+    def damaged(self, where: str | os.PathLike, what: object) -> ManifestError:
+        """The error to raise for a file that is not what such a folder has there."""
+        return ManifestError(f'{where}: {what}; {self.advice}')
+
 
 def write_manifest(
     folder: str | os.PathLike,
@@ -112,8 +116,7 @@ def write_manifest(
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
     stated = msgspec.to_builtins({**fields, **header, **listed}, str_keys=True)
     manifest = msgspec.convert(stated, format.manifest)
-    with files.atomic_path(files.path(folder) / format.file) as partial:
-        partial.write_bytes(sealed(stated))
+    files.write_bytes(files.path(folder) / format.file, sealed(stated))
     return manifest
 
 
@@ -208,17 +211,12 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
             with files.opened_below(folder, name) as opened:
                 actual = os.fstat(opened.fileno()).st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            problem = f'listed in {format.file} but missing'
-            raise ManifestError(f'{file}: {problem}; {format.advice}') from None
+            raise format.damaged(file, f'listed in {format.file} but missing') from None
         except OSError as error:
-            raise _unreadable(file, error, format) from error
+            raise format.damaged(file, f'cannot be read ({error.strerror})') from error
         if actual != digest.bytes:
-            problem = f'{actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten'
-            raise ManifestError(f'{file}: {problem}; {format.advice}')
-
-
-def _unreadable(file: pathlib.Path, error: OSError, format: FolderFormat) -> ManifestError:
-    return ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}')
+            stated = f'{format.file} says {digest.bytes}: truncated or overwritten'
+            raise format.damaged(file, f'{actual} bytes, {stated}')
 
 
 def checked_file(
@@ -231,7 +229,7 @@ def checked_file(
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
-        raise ManifestError(f'{folder / format.file}: lists no file {name}; {format.advice}')
+        raise format.damaged(folder / format.file, f'lists no file {name}')
     try:
         with files.opened_below(folder, name) as opened:
             state = os.fstat(opened.fileno())
@@ -241,10 +239,10 @@ def checked_file(
                 return file
             actual = files.digest_of(opened)
     except OSError as error:
-        raise _unreadable(file, error, format) from error
+        raise format.damaged(file, f'cannot be read ({error.strerror})') from error
     if actual != digest:
-        problem = f'its sha256 is not the one in {format.file}: damaged or overwritten'
-        raise ManifestError(f'{file}: {problem}; {format.advice}')
+        other = f'its sha256 is not the one in {format.file}: damaged or overwritten'
+        raise format.damaged(file, other)
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file

@@ -38,9 +38,8 @@ def map_ordered(
         processes: their number; None for one per core. 1, or a single item, runs in this process.
         ahead: if larger, a slow item holds up others less, and more results lie in memory.
 
-    Raises:
-        InputError: one of the processes was killed. Exceptions of `function` are raised once
-            running items are done.
+    InputError: one of the processes was killed. Exceptions of `function` are raised once running
+    items are done.
     """
     processes = os.cpu_count() or 1 if processes is None else processes
     if processes == 1:
@@ -107,9 +106,8 @@ class LimitedProcess:
             argument, seconds: much smaller, as a pickle, than the memory; CPU time, rounded up to a
                 whole second.
 
-        Raises:
-            InputError: `function` raised it, or took more memory or time than it may, or the
-                process ended.
+        InputError: `function` raised it, or took more memory or time than it may, or the process
+        ended.
         """
         if self._process is None:
             _start_tracker()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
+from opql_jax.core.ranges import ranges
 from opql_jax.corpus.splitting import space_mentions, unspaced_borders
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -227,7 +228,7 @@ class MarkedPairs:
         positions, entities = np.zeros((size, most), np.int32), np.full((size, most), -1, np.int32)
         if not most or not len(chosen):
             return positions, entities
-        owner, place = ragged(passages.sizes[self._passage[chosen], 1])
+        owner, place = ranges(0, passages.sizes[self._passage[chosen], 1])
         pair = chosen[owner]
         mention = self._mentions[pair] + place
         a, b, c, d = (span[pair] for span in self._spans)
@@ -242,7 +243,7 @@ class MarkedPairs:
         same = (owner[kept][1:] == owner[kept][:-1]) & (start[kept][1:] == start[kept][:-1])
         kept = kept[np.concatenate([[True], ~same])] if len(kept) else kept
         counts = np.bincount(owner[kept], minlength=len(chosen))
-        row, slot = ragged(np.minimum(counts, most))
+        row, slot = ranges(0, np.minimum(counts, most))
         spread = np.where(counts[row] > most, slot * counts[row] // most, slot)
         one = kept[(np.cumsum(counts) - counts)[row] + spread]
         marks = 2 if self._masked else 1
@@ -266,12 +267,6 @@ def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
     if len(joined) == 1:
         return joined[0]
     return JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
-
-
-def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For the items of lists of these lengths, end to end: list and place in the list."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 class MaskedMentions:

@@ -116,13 +116,7 @@ def build_memory(
             shard_rows=shard_rows,
         ),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
-        on_progress=log_progress,
     )
     _log.info(
         'memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started
     )
-
-
-def log_progress(done: int, total: int, rate: float, eta: float) -> None:
-    """Logs how far an encoding run has come."""
-    _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, total, rate, eta)

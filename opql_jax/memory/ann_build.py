@@ -77,10 +77,8 @@ def build_index(
         queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4;
             split evenly in two.
 
-    Raises:
-        InputError: a bad argument, a directory that holds something else, no setting with this
-            recall (the index that was there stays), a ScaNN that does not import, or another
-            process writing here.
+    InputError: a bad argument, a directory that holds something else, no setting with this recall
+    (the index that was there stays), a ScaNN that does not import, or another process writing here.
     """
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:

@@ -169,16 +169,8 @@ def top_k(
     takes more blocks. Queries of a large batch are searched in groups of similar numbers of
     entries, so that few wait for one with a hundred times as many.
 
-    Args:
-        memory: the memory, whole on each device.
-        entity_table: [n, d_e].
-        queries, topics: B queries, and their topics X.
-        k: entries to keep (static).
-        block: slots per step (static). The result does not depend on it.
-
-    Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in
-        unused slots.
+    The memory lies whole on each device, E is [n, d_e], and `k` and `block` are static. Returns
+    scores [B, k] float32, falling, -inf in unused slots, and rows [B, k] int32, -1 there.
     """
     if k < 1 or block < 1:
         raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
@@ -292,13 +284,9 @@ def follow(
     k: int,
     block: int = BLOCK,
 ) -> Followed:
-    """One hop from a weighted set of topics to the weighted set of their targets.
+    """One hop from a weighted set of topics to the weighted set of their targets; see `top_k`.
 
-    Args as in `top_k`.
-
-    Returns:
-        Followed, with gradient through `weights` and `beta` to everything `rescore` is
-        differentiable in.
+    `weights` and `beta` have a gradient to everything that `rescore` is differentiable in.
     """
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)

@@ -53,12 +53,8 @@ def masked_softmax(logits, valid=True):
 def aggregate(targets, beta):
     """Adds up the weights `beta` of equal targets, both [B, k], -1 in unused slots, on devices.
 
-    Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`; with
-        gradient to beta.
-
-    Raises:
-        InputError: k is too large for the number of queries.
+    Returns entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`, with
+    gradient to beta. InputError: k is too large for the number of queries.
     """
     count, k = targets.shape
     if count * k * k > MAX_PAIRS:

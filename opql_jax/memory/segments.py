@@ -122,17 +122,10 @@ def _own_shards(
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
-    """The names of a segment's files in a memory's folder, finished or not, and no others.
-
-    Raises:
-        InputError: the folder of the segment is a link.
-    """
+    """A segment's files in a memory's folder, finished or not; InputError if that is a link."""
     names = files.names_below(directory, segment, depth=0)
-    return [
-        name
-        for name in names
-        if files.matches((files.whole_name(name) or name).removeprefix(f'{segment}/'), _FILES)
-    ]
+    whole = lambda name: (files.whole_name(name) or name).removeprefix(f'{segment}/')
+    return [name for name in names if files.matches(whole(name), _FILES)]
 
 
 def remove(directory: pathlib.Path, segment: str) -> None:
@@ -156,17 +149,14 @@ def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[s
     # write.
     buffer = io.BytesIO()
     np.save(buffer, stored, allow_pickle=False)
-    with files.atomic_path(files.below(directory, name)) as partial:
-        partial.write_bytes(buffer.getbuffer())
+    files.write_bytes(files.below(directory, name), buffer.getbuffer())
     return {name: files.digest(directory / name)}
 
 
 def write_json(directory: pathlib.Path, name: str, value) -> None:
     """Writes JSON, atomically."""
-    with files.atomic_path(files.below(directory, name)) as partial:
-        partial.write_bytes(
-            msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n'
-        )
+    encoded = msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1)
+    files.write_bytes(files.below(directory, name), encoded + b'\n')
 
 
 def _finished_shard(directory, record, names):

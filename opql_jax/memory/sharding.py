@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.core import distributed
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.memory.follow import relation_bits
 from opql_jax.parallel.mesh import ROWS, platform_of, row_devices
 
@@ -100,20 +100,15 @@ def shard_memory(
     Args:
         topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
         relations: [N, d_r] float32, float16 or bfloat16.
-        mesh, mode: as `make_mesh` makes them, and 'exact' or 'approx', how the memory will be
-            searched.
-        passages: [N, P] int32, the passages that each entry was read in, -1 in unused slots; for
-            searches that exclude some.
+        mesh, mode: its devices, and how it will be searched, one of MODES.
+        passages: [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
 
-    Raises:
-        InputError: an unknown mode, arrays that differ in length, no row, or too many for
-            int32 ids.
+    InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
     """
     topic = np.asarray(topic, np.int32)
     target = np.asarray(target, np.int32)
     relations = np.asarray(relations)
-    if mode not in MODES:
-        raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
+    check_choice('mode', mode, MODES)
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(

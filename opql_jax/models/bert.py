@@ -223,9 +223,8 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
         (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and
         its parameters without w_r and w_e, float32 numpy arrays nested as in the encoder.
 
-    Raises:
-        InputError: names the file and the config key or tensor that is missing or unsupported; or
-            the tokenizer of the folder is another, or pads with another id than the weights.
+    InputError: names the file and the config key or tensor that is missing or unsupported; or the
+    tokenizer of the folder is another, or pads with another id than the weights.
     """
     config, file = _files_of(folder)
     if own := tokenizer_file(file.parent):
@@ -291,8 +290,7 @@ def merge_pretrained(params, loaded):
     relation_dim is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot
     accuracy with MiniLM is 0.03 higher than with a random matrix.
 
-    Raises:
-        InputError: the two trees differ in a tensor or a shape; lists the first.
+    InputError: the two trees differ in a tensor or a shape; lists the first.
     """
     fresh = {name: value for name, value in params.items() if name not in _FRESH}
     if differences := shape_differences(fresh, loaded):

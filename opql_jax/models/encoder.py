@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 
 PAD_ID = 0
 
@@ -412,10 +412,7 @@ def check_fields(encoder: RelationEncoder) -> None:
         raise InputError(
             f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves'
         )
-    if encoder.dtype not in ('float32', 'bfloat16'):
-        raise InputError(
-            f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'."
-        )
+    check_choice('RelationEncoder.dtype', encoder.dtype, ('float32', 'bfloat16'))
     if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
         raise InputError(
             f'RelationEncoder.relative_buckets={encoder.relative_buckets} is '

@@ -13,7 +13,7 @@ import numpy as np
 from opql_jax.core.progress import logged
 from opql_jax.data import batching
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.models.bulk_encoding import BatchedEncoder, Batching, rows_of_batch
+from opql_jax.models.bulk_encoding import BatchedEncoder, rows_of_batch
 from opql_jax.models.encoder import RelationEncoder
 
 # Added to each direction's variance, as a share of the mean one, so that directions in which states
@@ -57,7 +57,7 @@ def read_names(
 
     states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    batches = BatchedEncoder(read, encoder, params, Batching((length,)))(lengths, make_batch)
+    batches = BatchedEncoder(read, encoder, params, (length,))(lengths, make_batch)
     for chosen, found in logged(batches, len(tokens), 'names read', rows_of_batch):
         states[chosen] = found
     return states[:, 0], states[:, 1]

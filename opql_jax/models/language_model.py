@@ -40,7 +40,7 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.texts import Texts
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.hop import log_weights, masked_softmax
@@ -190,8 +190,7 @@ class LanguageModel:
                 f'entity_layer={self.entity_layer}: 0 for none, or fewer than the '
                 f'{self.encoder.num_layers} layers'
             )
-        if self.mixing not in ('distributions', 'embeddings'):
-            raise InputError(f"mixing={self.mixing!r}: 'distributions' or 'embeddings'")
+        check_choice('mixing', self.mixing, ('distributions', 'embeddings'))
 
     @property
     def follower(self) -> Follower:

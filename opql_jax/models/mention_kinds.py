@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from opql_jax.core.arrays import bad_row
+from opql_jax.core.arrays import bad_row, read_tensors
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
@@ -50,10 +50,7 @@ class MentionKinds:
     @classmethod
     def from_bytes(cls, content: bytes, hidden_size: int) -> MentionKinds:
         """What `to_bytes` made for an encoder of that size; InputError if it is not that."""
-        try:
-            stored = safetensors.numpy.load(content)
-        except safetensors.SafetensorError as error:
-            raise InputError(f'not readable safetensors ({error})') from error
+        stored = read_tensors(content)
         shapes = {name: (array.shape, array.dtype) for name, array in stored.items()}
         expected = {'kernel': (hidden_size, len(KINDS)), 'bias': (len(KINDS),)}
         if shapes != {name: (shape, np.dtype(np.float32)) for name, shape in expected.items()}:

@@ -119,9 +119,8 @@ class TextEncoder:
             topic_spans, target_spans: the characters `(start, end)` of the two mentions in each
                 text, half-open; they do not overlap.
 
-        Raises:
-            InputError: a span is empty, outside of its text or overlaps the other; names the text
-                by its number.
+        InputError: a span is empty, outside of its text or overlaps the other; names the text by
+        its number.
         """
         given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
         rows = [self._place(number, *row) for number, row in enumerate(given)]
@@ -148,9 +147,8 @@ class TextEncoder:
         `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n,
         d_r] float32, of unit length.
 
-        Raises:
-            InputError: a span is empty or outside of its question, or a question is longer than the
-                encoder reads.
+        InputError: a span is empty or outside of its question, or a question is longer than the
+        encoder reads.
         """
         return self._encode(self._questions(texts, topic_spans))[1]
 

@@ -88,8 +88,7 @@ def pad_rows(table, mesh: Mesh):
 def weighted_sum(table, ids, weights, mesh: Mesh):
     """sum_i weights_i E[ids_i]: [B, d_e] float32, with gradient to the weights and the table.
 
-    ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are
-    split over all devices of a slice.
+    ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split over a slice.
     """
     add = lambda rows, own, weights: jnp.einsum(
         'bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST
@@ -100,8 +99,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 def row_scores(vectors, ids, table, mesh: Mesh):
     """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to vectors and table.
 
-    vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split
-    over all devices of a slice.
+    As of `weighted_sum`; vectors are [B, d_e].
     """
 
     def multiply(rows, own, vectors):
@@ -213,8 +211,7 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
     Call it inside `jax.jit`.
 
     Args:
-        vectors: [M, d_e] float; split over 'data' or not.
-        labels: [M] int32 below num_entities; -1 where there is none.
+        vectors, labels: [M, d_e] float, and [M] int32, -1 where there is none.
         table: [n', d_e] float, placed.
         chunk: rows a device scores at once (static); None for what suits it. The result does not
             depend on it but for rounding.
@@ -223,8 +220,7 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
         loss [M] float32, 0 without a label, with gradient to the vectors and the table; and whether
         the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
 
-    Raises:
-        InputError: chunk below 1.
+    InputError: chunk below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
     chunk = chunk_rows(chunk, layout, on_tpu=16384)
@@ -244,8 +240,7 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
         loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
         the entities drawn.
 
-    Raises:
-        InputError: num_sampled is not between 1 and num_entities.
+    InputError: num_sampled is not between 1 and num_entities.
     """
     if not 1 <= num_sampled <= layout.num_entities:
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')

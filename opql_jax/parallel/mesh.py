@@ -36,9 +36,8 @@ def make_mesh(
             the slices that they name themselves if None.
         local: of this process only, for work that it does by itself.
 
-    Raises:
-        InputError: there are too few devices, or several processes would leave some unused; `model`
-            does not divide them, or slices cannot be of equal size.
+    InputError: there are too few devices, or several processes would leave some unused; `model`
+    does not divide them, or slices cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)

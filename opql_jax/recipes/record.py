@@ -18,7 +18,7 @@ import msgspec
 from opql_jax.core import distributed
 from opql_jax.core.checkout import GIN_ROOT, IN_CHECKOUT
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path, sha256
+from opql_jax.core.files import sha256, write_bytes
 
 T = TypeVar('T')
 # Where recipes run, and write to unless told otherwise: the checkout, or the working directory
@@ -81,10 +81,8 @@ def read_json(path, type: type[T], advice: str = 'remove it to run the step agai
 
 def write_json(path, value) -> None:
     """Writes a JSON file, whole or not at all; makes its folder."""
-    with atomic_path(path) as partial:
-        partial.write_text(
-            json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8'
-        )
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
+    write_bytes(path, f'{text}\n'.encode())
 
 
 def data_digests(paths: Iterable[str]) -> dict[str, str]:

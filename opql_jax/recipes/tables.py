@@ -17,7 +17,7 @@ import numpy as np
 
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
+from opql_jax.core.files import write_bytes
 from opql_jax.recipes import catalog, record
 from opql_jax.recipes.recipe import (
     CHOICES,
@@ -145,8 +145,7 @@ def write_tables(root: pathlib.Path = record.ROOT) -> None:
     """Writes the tables of `FILES` anew."""
     for name in FILES:
         text = (root / name).read_text(encoding='utf-8')
-        with atomic_path(root / name) as partial:
-            partial.write_text(with_tables(text, root / 'results'), encoding='utf-8')
+        write_bytes(root / name, with_tables(text, root / 'results').encode())
 
 
 def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:

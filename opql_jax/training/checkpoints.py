@@ -100,8 +100,7 @@ class Checkpoints:
             meta: JSON values.
             shapes: (params, opt_state) of `jax.ShapeDtypeStruct` without padding; None for none.
 
-        Raises:
-            CheckpointError: it, or the step before, cannot be written, such as on a full disk.
+        CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
         self.wait()
         arrays = {'params': params, 'opt_state': opt_state}
@@ -203,9 +202,8 @@ class Checkpoints:
     def restore(self, params, opt_state, step: int | None = None):
         """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
 
-        Raises:
-            CheckpointError: none is there, its parameters have other names or shapes, of which it
-                names the first, or it was trained by another optimizer.
+        CheckpointError: none is there, its parameters have other names or shapes, of which it names
+        the first, or it was trained by another optimizer.
         """
         step = self._require_step(step)
         digests = self._restore(step)['digests']
@@ -317,8 +315,7 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
             appears. Those in between are skipped, as training removes older ones.
         patience: seconds without a new one after which to stop.
 
-    Raises:
-        InputError: `which` is neither, or (CheckpointError) there is none.
+    InputError: `which` is neither, or (CheckpointError) there is none.
     """
     if which not in (ALL, NEW):
         raise InputError(

@@ -21,8 +21,7 @@ def adamw(
         moment_dtype: of the first moment, 'float32' or 'bfloat16', which halves its memory; the
             second, a sum of squares, needs float32.
 
-    Raises:
-        TrainingError: another `moment_dtype`.
+    TrainingError: another `moment_dtype`.
     """
     if moment_dtype not in ('float32', 'bfloat16'):
         raise TrainingError(f"moment_dtype={moment_dtype!r}: give 'float32' or 'bfloat16'")
@@ -54,8 +53,7 @@ def make_optimizer(
         schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
             returns; None for warm-up and cosine decay.
 
-    Raises:
-        TrainingError: `optimizer` or `schedule` is no such function.
+    TrainingError: `optimizer` or `schedule` is no such function.
     """
     rate = make_schedule(num_steps, learning_rate, warmup_steps, schedule)
     try:

@@ -130,8 +130,7 @@ class Progress:
     def report(self, done: int) -> dict:
         """Waits for the steps since the last report, and reports the means of their metrics.
 
-        Raises:
-            TrainingError: a loss or gradient is not finite.
+        TrainingError: a loss or gradient is not finite.
         """
         window = [
             (step, {k: float(v) for k, v in metrics.items()})

@@ -96,8 +96,7 @@ def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
         model_dir: MODEL_DIR of t5x.
         step: of the checkpoint; the newest if None.
 
-    Raises:
-        CheckpointError: there is none.
+    CheckpointError: there is none.
     """
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
@@ -150,8 +149,7 @@ def import_checkpoint(
         raise InputError(f'{target} exists: name a new part, or delete it')
     with distributed.writer(target):
         for name in (model_config.FORMAT.file, 'tokenizer.json'):
-            with files.atomic_path(target / name) as path:
-                path.write_bytes((files.path(model_dir) / name).read_bytes())
+            files.write_bytes(target / name, (files.path(model_dir) / name).read_bytes())
         configuration = files.path(model_dir) / 'config.gin'  # that t5x.train left
         meta = {
             'step': step,

@@ -340,7 +340,7 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
 def test_bad_arguments_are_named():
     case, mesh = search_cases.make('ties'), make_mesh(1)
     memory = shard_memory(*case.columns, mesh)
-    with pytest.raises(InputError, match="mode must be one of exact, approx, not 'best'"):
+    with pytest.raises(InputError, match="mode='best': give one of 'exact', 'approx'"):
         shard_memory(*case.columns, mesh, 'best')
     with pytest.raises(InputError, match='one length'):
         shard_memory(case.topic[1:], case.target, case.relations, mesh)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import (
     PassageAlignBatch,
@@ -102,11 +102,8 @@ class AlignPassages(PassageAlignSettings, _Alignment):
     facts_weight: float = 1.0
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        if self.pair_encoding not in ('span_pair', 'mention'):
-            raise InputError(
-                f'pair_encoding={self.pair_encoding!r}: whole passages are '
-                "encoded for 'span_pair' or 'mention'"
-            )
+        # Whole passages are encoded.
+        check_choice('pair_encoding', self.pair_encoding, ('span_pair', 'mention'))
         return super().build(prepared, encoder, mesh, seed)
 
     def encode_pairs(self, encoder, params, batch: PassageAlignBatch, rng):

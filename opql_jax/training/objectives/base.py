@@ -92,8 +92,7 @@ class Objective(abc.ABC):
             rows: see above.
             seed: of the draws where there are no questions; not that of the training.
 
-        Raises:
-            InputError: the objective reads no question sets, or one has too many hops.
+        InputError: the objective reads no question sets, or one has too many hops.
         """
         if questions:
             raise InputError(f'{type(self).__name__} is not evaluated on questions: name none')

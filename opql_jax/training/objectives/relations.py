@@ -6,10 +6,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models import losses
-from opql_jax.models.bulk_encoding import check_pair_encoding
+from opql_jax.models.bulk_encoding import PAIR_ENCODINGS
 from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
 
 
@@ -36,7 +36,7 @@ class Relations(RelationSettings, Objective):
         return RelationSource(prepared, self, seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        check_pair_encoding(self.pair_encoding)
+        check_choice('pair_encoding', self.pair_encoding, PAIR_ENCODINGS)
         task: Any = super().build(prepared, encoder, mesh, seed)
         if not task.source.has_positives and not self.entity_weight:
             raise InputError(
