@@ -80,7 +80,6 @@ def capacities_for(
     """The buckets of a batch of `rows` rows, {length: rows}: as stated, or by `plan_capacities`.
 
     A row needs at least `least` tokens, and uses up to `lengths`; the longest bucket cuts the rest.
-
     InputError: the rows of stated buckets do not add up, or their lengths do not rise; a row does
     not fit the longest; or this host cannot hold the tokens of a batch.
     """

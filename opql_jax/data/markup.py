@@ -72,16 +72,10 @@ def tokenise_passage(
 ) -> TokenisedPassage:
     """Tokenises a text once and finds the tokens that overlap each mention's characters.
 
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        text: the passage.
-        mentions: (start, end, entity) in code points, half-open, by start, an outer one before
-            those in it; two are disjoint or nested.
-
-    Returns:
-        The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a
-        name leaves of a word ('s' of 'Americans') is tokenised by itself, so it does not show what
-        the name was.
+    Mentions are (start, end, entity) in code points, half-open, by start, an outer one before those
+    in it; two are disjoint or nested. The result has no [CLS] and [SEP]. No token reaches across
+    the border of a mention: what a name leaves of a word ('s' of 'Americans') is tokenised by
+    itself, so it does not show what the name was.
     """
     (passage,) = tokenise_passages(tokenizer, [(text, mentions)])
     return passage
@@ -219,10 +213,8 @@ class MarkedPairs:
         """The context for L_el of the pairs `chosen` [m]: at most so many mentions, evenly spread.
 
         They are of third entities and whole. Of several with the same first token only the longest
-        counts: one vector cannot retrieve two entities.
-
-        Returns:
-            Positions [size, most], 0 in unused slots, and entities [size, most], -1 there; int32.
+        counts: one vector cannot retrieve two entities. Returns positions [size, most], 0 in unused
+        slots, and entities [size, most], -1 there; int32.
         """
         passages = self._passages
         positions, entities = np.zeros((size, most), np.int32), np.full((size, most), -1, np.int32)
@@ -309,17 +301,13 @@ def mark_questions(
     spans: Sequence[tuple[int, int]],
     special: SpecialIds,
 ) -> list[MarkedQuestion]:
-    """Masks the topic of each question, and appends [ENT] [R2] for its unknown answer.
+    """Masks the topic of each question, at the characters `spans`: [CLS] ... [ENT] [R1] ...
 
-    The topic's name has the characters `spans`, half-open.
-
-    Returns:
-        [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
+    At its end it appends [ENT] [R2] for the unknown answer, and [SEP].
     """
     marked = []
-    apart = [
-        space_mentions(t, [(start, end, 0)]) for t, (start, end) in zip(texts, spans, strict=True)
-    ]
+    pairs = zip(texts, spans, strict=True)
+    apart = [space_mentions(text, [(start, end, 0)]) for text, (start, end) in pairs]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)

@@ -35,7 +35,6 @@ def select_pair_rows(
     of the text and the settings.
 
     Args:
-        prepared, pairs: the prepared folder, and the kind.
         min_count: fewest passages that mention both entities of a pair.
         max_pairs: maximum number of pairs of entities, each in both directions, by highest mutual
             information; all if None. The paper (§2.5) has 800,000 with a `min_count` of 5.

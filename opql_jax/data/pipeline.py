@@ -31,9 +31,7 @@ def batches(
         worker_processes: that make batches in place of threads, each with the source in its own
             memory; 0 for none.
 
-    Raises:
-        InputError: a number cannot be.
-        Whatever a source raises, at the step concerned.
+    InputError: a number cannot be. What a source raises comes at the step concerned.
     """
     if min(threads, prefetch) < 1 or worker_processes < 0 or worker_processes == 1:
         raise InputError(

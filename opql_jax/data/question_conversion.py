@@ -99,6 +99,5 @@ def convert_questions(
         print(f'# {path} ({format}) over {len(vocab):,} entities')
         return
     tables = {'mid_to_qid': mid_to_qid, 'qid_labels': qid_labels}
-    print(
-        convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report()
-    )
+    made = convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables)
+    print(made.report())

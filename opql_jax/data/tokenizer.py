@@ -112,13 +112,10 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the
     two ids, as `models.bert` exchanges the embeddings.
 
-    Args:
-        path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
-            checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so
-            or, without one, if it holds capitals; or 'default', the tokenizer of the released
-            encoder that comes with this package.
-
-    TokenizerError: naming the path and what is wrong with it.
+    `path` is a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
+    checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or,
+    without one, if it holds capitals; or 'default', the released encoder's that comes with this
+    package. TokenizerError names the path and what is wrong with it.
     """
     path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path

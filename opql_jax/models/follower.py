@@ -124,11 +124,7 @@ def follow_loss(entities, weights, answers):
 
     A question whose answers got no weight, as the search kept no entry that leads to one, gives no
     gradient: it is left out of the mean, and lowers `reachable`. Questions without answers, as in
-    padding, count nowhere.
-
-    Args:
-        entities, weights: [B, k] int32, -1 in unused slots, and float32.
-        answers: [B, A] int32, -1 in unused slots.
+    padding, count nowhere. Entities and weights are [B, k], answers [B, A], ids -1 in unused slots.
 
     Returns:
         The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share

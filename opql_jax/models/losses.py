@@ -42,13 +42,12 @@ def relation_loss(relations, topic, target, anchor):
     mentions of the anchor's own pair are never negatives: they share the target mass evenly.
 
     Args:
-        relations: [n, d_r] float, relation embeddings.
+        relations: [n, d_r] float.
         topic, target: [n] int32, entities of each row; a topic of -1 marks padding.
         anchor: [n] bool, rows whose loss counts.
 
     Returns:
-        (loss, accuracy), float32 scalars; accuracy is the share of anchors whose best-scored row is
-        a positive.
+        (loss, share of anchors whose best-scored row is a positive), float32 scalars.
     """
     relations = relations.astype(jnp.float32)
     valid = topic >= 0
@@ -78,10 +77,8 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     about its other side. The term assumes that most mentions of a positive pair state the relation.
 
     Args:
-        questions: [q, d_r] float, relation embeddings of the questions.
-        question_topic: [q] int32, -1 marks padding.
-        answers: [q, a] int32, padded by -1.
-        relations, topic, target: [n, d_r], [n], [n], the encoded mentions, as of `relation_loss`.
+        questions, question_topic, answers: [q, d_r] float, [q] and [q, a] int32, padded by -1.
+        relations, topic, target: the encoded mentions, as of `relation_loss`.
         fact_weight: weight of the second term (static); 0 leaves it out.
 
     Returns:
@@ -108,14 +105,9 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
 def label_loss(questions, question_label, relations, label):
     """Questions find their label's pairs among the batch's; these pairs' mass counts as one.
 
-    Args:
-        questions, relations: [q, d_r] and [n, d_r] float, relation embeddings of questions and of
-            pairs.
-        question_label, label: [q] and [n] int32. Questions with -1 are unused; pairs with -1 answer
-            nothing, those below are unused.
-
-    Returns:
-        (loss, accuracy), float32 scalars over the questions that a pair answers.
+    Of questions [q, d_r] and pairs [n, d_r], with labels [q] and [n] int32: questions with -1 are
+    unused, pairs with -1 answer nothing, and those below are unused. Returns (loss, accuracy),
+    float32 scalars over the questions that a pair answers.
     """
     positives = (question_label[:, None] == label[None, :]) & (question_label >= 0)[:, None]
     logits = jnp.where(

@@ -71,9 +71,8 @@ def kinds_of_entities(
     Args:
         log_probabilities, entities: [n, 4] of KINDS for the mentions of a text, and [n] whom each
             mentions.
-        recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
-            languages, titles and what the words of a name tell are certain.
-        names: of each entity.
+        recognised, names: the kind of each entity as the recogniser says, and its name. Values,
+            concepts, groups, languages, titles and what the words of a name tell are certain.
     """
     totals = np.zeros((len(recognised), len(KINDS)), np.float32)
     np.add.at(totals, entities, log_probabilities)

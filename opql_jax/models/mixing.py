@@ -101,13 +101,8 @@ def _mixed(prediction: Prediction, entities, log_probs):
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
     """L_mel: the mean of -log P(all answers together); of -log P(label) if nothing was retrieved.
 
-    A text none of whose answers has any mass is left out.
-
-    Args:
-        prediction: of n texts.
-        labels: [n] int32, one of each text's answers; -1 for none.
-        answers: [n, A] int32, all entities that are right; -1 in unused slots.
-        table, layout: E [n', d_e], placed as the Layout says.
+    A text none of whose answers has any mass is left out. Of n texts `labels` [n] int32 is one of
+    the answers, -1 for none, `answers` [n, A] int32 are all, -1 in unused slots. E is placed.
 
     Returns:
         The loss and the accuracy, the share of texts whose most probable entity is an answer, or is

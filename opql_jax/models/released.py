@@ -80,9 +80,7 @@ def write(
     card: str,
     format: FolderFormat = FORMAT,
 ) -> None:
-    """Writes a released encoder.
-
-    `config.json`, without which the folder is no release, comes last.
+    """Writes a released encoder; `config.json`, without which the folder is none, comes last.
 
     Args:
         folder: new or empty, or that of another release.
@@ -150,10 +148,8 @@ def parameters_to_train(
 ) -> dict[str, Any]:
     """Parameters to train on from a released encoder, with fresh W_e.
 
-    Args:
-        folder, encoder, tokenizer: the released folder, or 'default'; the encoder to train; and the
-            tokenizer of the text.
-        fresh: parameters of `encoder`.
+    `folder` may be 'default'; `fresh` are parameters of the encoder to train, `tokenizer` that of
+    the text.
 
     InputError: there is no such encoder, or its shape, tokenizer or computation differs.
     """

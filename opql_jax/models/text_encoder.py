@@ -112,12 +112,8 @@ class TextEncoder:
     ) -> np.ndarray:
         """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length.
 
-        Of a long one the tokens around the pair are read.
-
-        Args:
-            texts: sentences or passages.
-            topic_spans, target_spans: the characters `(start, end)` of the two mentions in each
-                text, half-open; they do not overlap.
+        The spans are the characters `(start, end)` of the two mentions in each text, half-open;
+        they do not overlap. Of a long text the tokens around the pair are read.
 
         InputError: a span is empty, outside of its text or overlaps the other; names the text by
         its number.

@@ -338,17 +338,10 @@ _attend.defvjp(_attend_forward, _attend_backward)
 
 
 def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended:
-    """Attends with each vector m to all rows of E: softmax(E m)^T E. Call it inside `jax.jit`.
+    """Attends with each vector m [M, d_e] to all rows of E: softmax(E m)^T E, inside `jax.jit`.
 
-    Args:
-        vectors: [M, d_e] float.
-        table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static), forward and again backward; None for what
-            suits it.
-
-    Returns:
-        Attended, whole on each device of a slice; `found` and `lse` with gradient to the vectors
-        and the table.
+    Whole on each device of a slice; `found` and `lse` have a gradient to the vectors and the table.
+    Table and chunk as of `softmax_cross_entropy`.
     """
     vectors = vectors.astype(jnp.float32)
     return Attended(

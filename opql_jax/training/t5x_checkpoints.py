@@ -90,13 +90,11 @@ def state_run(
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a checkpoint of t5x.
+    """The folder of a checkpoint of t5x; CheckpointError if there is none.
 
     Args:
         model_dir: MODEL_DIR of t5x.
         step: of the checkpoint; the newest if None.
-
-    CheckpointError: there is none.
     """
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):

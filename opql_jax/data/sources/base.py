@@ -19,6 +19,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching
+from opql_jax.data.batching import Buckets
 from opql_jax.data.markup import JoinedPassages, end_to_end
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
@@ -58,13 +59,7 @@ class PassageSource(Source):
     """Draws passages that mention an entity, and hides a mention of each."""
 
     def __init__(
-        self,
-        prepared: Prepared,
-        rows: int,
-        least: int,
-        room: int,
-        buckets: batching.Buckets,
-        seed: int,
+        self, prepared: Prepared, rows: int, least: int, room: int, buckets: Buckets, seed: int
     ):
         """Plans batches of so many passages, with `least` tokens of markup and `room` for more.
 

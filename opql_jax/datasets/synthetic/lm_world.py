@@ -170,12 +170,8 @@ def questions(
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of
     it, and the pairs of `conjunction` in none. Questions whose answers held-out facts would change
     are in neither `train` nor `dev_known`; `two_hop` and `conjunction` are answered from all facts.
-    Questions of `changed` are those of `held_out` with the same number.
-
-    Args:
-        held_out, changed: see `hold_out_facts` and `changed_facts`.
-        num_train: of each of 1 hop, 2 hops and two topics, at most.
-        num_eval: in each other file, at most.
+    Questions of `changed` are those of `held_out` with the same number. At most `num_train` are of
+    each of 1 hop, 2 hops and two topics, and `num_eval` in each other file.
 
     InputError: the world is too small for one of the files.
     """

@@ -206,13 +206,8 @@ def read_parts(
 ) -> list[Path]:
     """Writes the main namespace's pages, as `PAGES` in Parquet, for each part without a file.
 
-    Returns all, in order.
-
-    Args:
-        folder: the work folder, made if need be. One run at a time reads parts into it; files that
-            are there never change.
-        processes: how many parts are read at once; None for one per core. The files do not depend
-            on it.
+    Returns all files, in order. They do not depend on how many parts are read at once (one per core
+    if None), never change, and are written by one run at a time.
 
     InputError: see `pages`; the other parts that were being read are finished. Or another run
     writes into the folder.
