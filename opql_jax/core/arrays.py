@@ -99,10 +99,9 @@ def read_array(
     """The array in an .npy file whose digest was compared; threads may call it at the same time.
 
     `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
-    maps the file, and reads only the numbers that the schema bounds.
-
-    ManifestError: it is none, or not what the schema says. Type and shape are compared first, so
-    that no more memory is allocated than the file is long.
+    maps the file, and reads only the numbers that the schema bounds. ManifestError: it is none, or
+    not what the schema says. Type and shape are compared first, so that no more memory is allocated
+    than the file is long.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:

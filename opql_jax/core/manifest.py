@@ -146,10 +146,8 @@ def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
 def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
-    Raises:
-        ManifestError: there is none, it is not one of this format and version, a field is missing,
-            unknown or of another type, or the content is not what was written.
-        InputError: it is a link, or no file.
+    ManifestError: there is none of this format and version, or it is not what was written.
+    InputError: it is a link, or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -190,10 +188,7 @@ class Plan(Header, forbid_unknown_fields=True, kw_only=True):
 def plan_update(
     folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]
 ) -> None:
-    """Notes what an update replaces and writes, beside what earlier ones noted.
-
-    InputError if something of others is in its way.
-    """
+    """Notes what an update replaces and writes, beside older notes; InputError on others' files."""
     known = is_folder_of(folder, plan)
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
@@ -267,10 +262,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
-    """A finished folder on disk: itself, or a copy of one in a bucket, once for each of its states.
-
-    ManifestError if it is damaged.
-    """
+    """A finished folder on disk, or a cached copy of one in a bucket; ManifestError if damaged."""
     if not files.is_remote(folder):
         return pathlib.Path(folder)
     source = files.path(folder)

@@ -126,10 +126,7 @@ class Packer:
         return not any(self.free.values())
 
     def add(self, length: int) -> bool:
-        """Accepts a row of `length` tokens; False when no bucket that can hold it has room.
-
-        InputError: the row exceeds the longest bucket.
-        """
+        """Whether a row of `length` tokens found room; InputError: it exceeds all buckets."""
         for bucket, free in self.free.items():
             if free and bucket >= length:
                 self.free[bucket] -= 1

@@ -301,10 +301,7 @@ def mark_questions(
     spans: Sequence[tuple[int, int]],
     special: SpecialIds,
 ) -> list[MarkedQuestion]:
-    """Masks the topic of each question, at the characters `spans`: [CLS] ... [ENT] [R1] ...
-
-    At its end it appends [ENT] [R2] for the unknown answer, and [SEP].
-    """
+    """Masks the topics at the characters `spans`: [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP]."""
     marked = []
     pairs = zip(texts, spans, strict=True)
     apart = [space_mentions(text, [(start, end, 0)]) for text, (start, end) in pairs]

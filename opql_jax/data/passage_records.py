@@ -133,10 +133,7 @@ class PassageRecords:
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
-        """Reads many passages in any order, a hundred times as fast as one by one.
-
-        IndexError for an id outside the file, RecordsError if a record is damaged.
-        """
+        """Reads passages in any order, fast; IndexError: no such id, RecordsError: damaged."""
         return self._decoded(ids, decode_passages)
 
     def read_joined(self, ids: Iterable[int]) -> JoinedPassages:

@@ -89,12 +89,7 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
 
 @dataclasses.dataclass(frozen=True)
 class _TextAndTriples(Reader):
-    """The entities, documents and questions of a text, beside a file of triples.
-
-    Attributes:
-        text: a reader.
-        path: the triples.
-    """
+    """The entities, documents and questions of the reader `text`, beside the triples of a file."""
 
     paths: ClassVar = ('path',)
     text: Reader

@@ -127,13 +127,7 @@ class ExactIndex:
 
 
 class ScannIndex:
-    """An index opened by `open_index` for one state of its memory.
-
-    Attributes:
-        recall: measured recall@k, k = manifest.k, on queries that did not take part in tuning.
-        leaves, depth: partitions to look into and entries to score exactly, for each query.
-        manifest: the checked manifest.
-    """
+    """An index opened by `open_index` for a state of its memory, with `IndexManifest`'s figures."""
 
     def __init__(
         self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: IndexManifest
@@ -204,11 +198,9 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
     The table may have gained rows for new entities. Where ScaNN is not installed, or the index was
-    built for exact search, searches exactly, and logs why, once.
-
-    InputError: no index, another format version or ScaNN, an index of another memory or entity
-    table, one whose memory changed too much, a file that is missing, damaged or not listed, or a
-    ScaNN that does not import.
+    built for exact search, searches exactly, and logs why, once. InputError: no index, another
+    format version or ScaNN, an index of another memory or entity table, one whose memory changed
+    too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
     """
     directory = files.require_local(directory)
     while True:
@@ -302,11 +294,7 @@ def scann_interface():
 
 
 def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> ShardedMemory:
-    """A placed memory whose entries are found by an index; programs compute the scores.
-
-    While the program runs, ScaNN searches on the host. With an exact index the memory is returned
-    as it is, for the program to search.
-    """
+    """A placed memory whose entries ScaNN finds on the host; as it is if the index is exact."""
     if isinstance(index, ExactIndex):
         return memory
     # Held weakly, as JAX keeps what a program was compiled for.
@@ -359,10 +347,7 @@ def _unused(batch, k):
 
 
 def check_queries(query_e, query_r, k, dims):
-    """Queries as float32 arrays, checked.
-
-    Raises InputError unless they are finite, [B, dims[0]] and [B, dims[1]], and k at least 1.
-    """
+    """Queries as float32 arrays; InputError unless finite [B, dims[0]], [B, dims[1]], and k > 0."""
     query_e, query_r = np.asarray(query_e, np.float32), np.asarray(query_r, np.float32)
     if (query_e.shape, query_r.shape) != ((len(query_e), dims[0]), (len(query_e), dims[1])):
         raise InputError(

@@ -219,10 +219,7 @@ def _write(directory, folder, searcher, ids):
 
 
 def _folders(directory):
-    """The folder of the present index, '' for none, and a new name for the next build.
-
-    No reader can have that open. What a killed build left is removed.
-    """
+    """The present index's folder ('' if none) and a new name; removes what a killed build left."""
     before = ''
     if (directory / MANIFEST).exists():
         try:

@@ -82,10 +82,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs (columns of pairs.parquet, which count mentions by passage).
-
-        InputError: a pair names a passage or a mention that does not exist.
-        """
+        """The table of the pairs in pairs.parquet; InputError: no such passage or mention."""
         passage = np.asarray(pairs['passage'])
         mentions = passages['mentions'].combine_chunks()
         starts = passages['sentence_starts'].combine_chunks()

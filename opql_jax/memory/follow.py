@@ -120,18 +120,12 @@ def relation_values(relations):
 
 
 def rankable(scores):
-    """Scores for `top_k`: those that are not finite become -inf, which is never found.
-
-    -0.0, which would be ranked below 0.0, becomes 0.0.
-    """
+    """Scores for `top_k`: -inf where not finite, and 0.0 for -0.0, which would rank below it."""
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
 
 def set_embedding(topics, weights, entity_table):
-    """Centroid of a weighted set, e_X = sum_x alpha_x E[x]: [B, d_e] float32.
-
-    Of topics [B, K] (-1 if unused) and weights [B, K].
-    """
+    """Centroids sum_x alpha_x E[x] of weighted topics [B, K] (-1 if unused): [B, d_e] float32."""
     alpha = jnp.where(topics >= 0, weights, 0.0)
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bx,bxd->bd', alpha, rows, precision=_PRECISION)
@@ -248,11 +242,7 @@ def _best_slots(queries, memory, k, block):
 
 
 def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
-    """The scores of chosen entries, with gradients to all that they are computed from.
-
-    `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots,
-    whose scores mean nothing.
-    """
+    """Scores, with gradients, of the entries `entry_rows` [B, k] (-1 unused) of queries' topics."""
     rows = jnp.maximum(entry_rows, 0)
     number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
     shared = _topic_scores(queries.entity, topics.entities, entity_table, topics.log_weights)

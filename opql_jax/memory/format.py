@@ -263,11 +263,7 @@ class Memory:
             )
 
     def arrays(self) -> MemoryArrays:
-        """The living entries as device arrays for `memory.follow`, which speaks of rows.
-
-        Without entries there is one row that belongs to no topic, since nothing can be gathered
-        from no rows.
-        """
+        """The living entries as device arrays for `memory.follow`; without any, one of no topic."""
         if len(self) >= 2**31:
             raise ManifestError(
                 f'{self.directory}: {len(self)} entries do not fit int32 ids; shard the memory'

@@ -58,11 +58,7 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
 
 
 class Shards:
-    """An array [n, d] over several files, each read when a row of it is first needed.
-
-    Attributes:
-        first: [files + 1], the row that each file begins with.
-    """
+    """An array [n, d] over files, each read when first needed; file i begins at row `first[i]`."""
 
     def __init__(
         self,
@@ -95,10 +91,7 @@ class Shards:
 
 
 def by_shard(places: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields (shard, indices into `places`, rows of the shard) for every shard that has places.
-
-    Shard i begins at `first[i]`.
-    """
+    """Yields (shard, indices into `places`, its rows) of each shard that has places."""
     order = np.argsort(places, kind='stable')
     bounds = np.searchsorted(places[order], first)
     for shard in np.flatnonzero(np.diff(bounds)).tolist():

@@ -57,10 +57,7 @@ def choose(
 
 
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host, which knows no filter.
-
-    If the filter bars too much of what it proposes, the search is exact.
-    """
+    """`choose` by an index on the host, or exactly where the filter bars too much it proposes."""
     assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)
     asked = k * (_ASKED_FILTERED if is_filtered else 1)
@@ -155,10 +152,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
 def retrieve(
     memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
 ) -> Followed:
-    """Searches (`top_k`), and weights the targets of what was found.
-
-    The result has a gradient to the queries, the relations and the entity table.
-    """
+    """Searches (`top_k`) and weights the targets, with gradient to queries, relations and E."""
     entry_rows = choose(memory, entity_table, queries, k, filter)
     scores, _, targets = rescore(memory, entity_table, queries, entry_rows)
     return weigh(queries, *_best_first(scores, entry_rows, targets))

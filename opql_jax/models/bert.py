@@ -287,9 +287,8 @@ def merge_pretrained(params, loaded):
 
     W_r is made orthogonal, which keeps the angles between the states [h_R1 ; h_R2], exactly where
     relation_dim is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot
-    accuracy with MiniLM is 0.03 higher than with a random matrix.
-
-    InputError: the two trees differ in a tensor or a shape; lists the first.
+    accuracy with MiniLM is 0.03 higher than with a random matrix. InputError: the two trees differ
+    in a tensor or a shape; lists the first.
     """
     fresh = {name: value for name, value in params.items() if name not in _FRESH}
     if differences := shape_differences(fresh, loaded):

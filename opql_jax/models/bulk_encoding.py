@@ -136,20 +136,14 @@ class MarkedPairEncoder:
     ):
         """Places the parameters on all devices.
 
-        Args:
-            encoder, params: as of `BatchedEncoder`.
-            source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`),
-                `pairs` and `special`.
-            masked: whether [ENT] replaces the names of topic and target.
+        `source` is a `Prepared`, or has its `records` (with `read` and `sizes`), `pairs` and
+        `special`; `masked` says whether [ENT] replaces the names of topic and target.
         """
         self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
         self.batched = BatchedEncoder(_marked, encoder, params)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, also repeated: [n, d_r].
-
-        InputError: a row is longer than LENGTHS go, or than the encoder takes.
-        """
+        """Relations [n, d_r] of the pairs `rows` [n] of the source; InputError: one is too long."""
         rows, pairs = np.asarray(rows, np.int64), self._source.pairs
         passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
         topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
@@ -266,11 +260,7 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start [n, d_e] float32 of mentions that [ENT] masks, to retrieve E (paper §2.1).
-
-    `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
-    `MarkedPairEncoder`.
-    """
+    """m = W_e^T h_start [n, d_e] of mentions [n] of passages [n], masked by [ENT] (paper §2.1)."""
     special, texts = source.special, markup.join(source.records.read(passage))
     masked = markup.MaskedMentions(texts, np.asarray(mention, np.int64), special)
 

@@ -338,10 +338,7 @@ class RelationEncoder(nn.Module):
         return self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
 
     def _run_layer(self, layer, h, bias, deterministic, positions=None):
-        """`layer(h, bias, deterministic, positions)`.
-
-        Without dropout JAX traces one for all layers: half of the time of a program's first call.
-        """
+        """`layer(h, bias, deterministic, positions)`; without dropout all layers share a trace."""
         if not deterministic or self.remat or self.is_initializing():
             return layer(h, bias, deterministic, positions)
         alone = TransformerLayer(*self._layer_fields(), parent=None)

@@ -36,11 +36,7 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States at one position of each text, after `num_lower` layers and all: [n, hidden_size].
-
-    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is
-    fewer than all layers.
-    """
+    """States at `start` [n] of texts, after `num_lower` layers and after all: [n, hidden_size]."""
 
     def read(encoder, params, tokens, position):
         bound = encoder.bind({'params': params})
@@ -89,10 +85,7 @@ def rows_of_states(
 
 
 def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The map [hidden_size, d_e] from states [n, hidden_size] to rows [n, d_e], by least squares.
-
-    What it gives is `SHARPNESS` long where it is right.
-    """
+    """The least-squares map [hidden_size, d_e] of states to rows [n, d_e] of length `SHARPNESS`."""
     hidden, dim = states.shape[1], rows.shape[1]
     products, wanted = np.zeros((hidden, hidden)), np.zeros((hidden, dim))
     for part, rows_of_part in zip(_parts(states), _parts(rows)):

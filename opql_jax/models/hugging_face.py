@@ -35,9 +35,8 @@ def write(
 ) -> None:
     """Writes the folder, new or empty; `card` is the model card in Markdown.
 
-    `config.json` comes last, without which `transformers` opens none.
-
-    InputError: no such model computes what the encoder does, or the folder holds something.
+    `config.json` comes last, without which `transformers` opens none. InputError: no such model
+    computes what the encoder does, or the folder holds something.
     """
     config, tensors = as_checkpoint(encoder, params)
     projections = {name: _array(params[name]['kernel']) for name in ('w_r', 'w_e')}

@@ -60,11 +60,7 @@ _PRECISION = lax.Precision.HIGHEST
 
 
 class Heads(nn.Module):
-    """The parameters of the language model besides encoder, E and follower.
-
-    Attributes:
-        hidden_size, relation_dim, entity_dim: of the encoder.
-    """
+    """The parameters besides encoder, E and follower; all dimensions are the encoder's."""
 
     hidden_size: int
     relation_dim: int

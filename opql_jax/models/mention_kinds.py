@@ -92,10 +92,7 @@ def kinds_of_entities(
 
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
-    """Learns from vectors of mentions [n, hidden_size] and the kind of each.
-
-    InputError if there are none, or one is not of KINDS.
-    """
+    """Learns from mentions' vectors [n, hidden_size] and kinds; InputError: none, or no KINDS."""
     import optax  # takes a while, and whoever asks needs none of it
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):

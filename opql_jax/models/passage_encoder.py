@@ -159,10 +159,7 @@ class PassageEncoder:
         self.pairs = np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
-        """What mentions [n] of pairs add to relations: [n, 2, d_r + 4] int8, packed.
-
-        See `RelationEncoder.halves`. Those that are stored are the same bytes.
-        """
+        """What mentions [n] add to relations (`RelationEncoder.halves`): [n, 2, d_r + 4] int8."""
         found = np.empty((len(mentions), 2, self._encoder.dim + SCALE_BYTES), np.int8)
         stored = self._from_stored[1][mentions]
         if self._stored:
@@ -214,10 +211,7 @@ class PassageEncoder:
 
     @functools.cached_property
     def _from_stored(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each passage its row in the stored text, for each mention that of its halves.
-
-        -1 for those that are to be encoded.
-        """
+        """Each passage's row in the stored text, each mention's of its halves; -1 if not there."""
         passages = np.full(len(self.first_mention) - 1, -1)
         halves = np.full(self.first_mention[-1], -1)
         if stored := self._stored:

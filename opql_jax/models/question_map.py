@@ -132,10 +132,7 @@ class QuestionMap:
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
-        """Opens a map that is for an encoder with this `params_hash`; for any if None.
-
-        ManifestError: the folder is missing, not a map, damaged, or for another encoder.
-        """
+        """Opens the map for an encoder of this `params_hash` (any if None); or ManifestError."""
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)
         try:

@@ -149,9 +149,7 @@ def parameters_to_train(
     """Parameters to train on from a released encoder, with fresh W_e.
 
     `folder` may be 'default'; `fresh` are parameters of the encoder to train, `tokenizer` that of
-    the text.
-
-    InputError: there is no such encoder, or its shape, tokenizer or computation differs.
+    the text. InputError: there is no such encoder, or its shape, tokenizer or computation differs.
     """
     path = path_of(folder)
     other, params, own = read(path)
@@ -199,9 +197,8 @@ def read(
 ) -> tuple[RelationEncoder, Any, Tokenizer]:
     """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    With READER_FORMAT it opens a reader, whose parameters include the reader's.
-
-    ManifestError: the folder is missing, not a release, or damaged.
+    With READER_FORMAT it opens a reader, whose parameters include the reader's. ManifestError: the
+    folder is missing, not a release, or damaged.
     """
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, format)

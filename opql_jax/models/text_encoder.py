@@ -113,10 +113,8 @@ class TextEncoder:
         """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length.
 
         The spans are the characters `(start, end)` of the two mentions in each text, half-open;
-        they do not overlap. Of a long text the tokens around the pair are read.
-
-        InputError: a span is empty, outside of its text or overlaps the other; names the text by
-        its number.
+        they do not overlap. Of a long text the tokens around the pair are read. InputError: a span
+        is empty, outside of its text or overlaps the other; names the text by its number.
         """
         given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
         rows = [self._place(number, *row) for number, row in enumerate(given)]
@@ -141,10 +139,8 @@ class TextEncoder:
         """What questions ask about their topics, comparable with `encode_pairs`.
 
         `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n,
-        d_r] float32, of unit length.
-
-        InputError: a span is empty or outside of its question, or a question is longer than the
-        encoder reads.
+        d_r] float32, of unit length. InputError: a span is empty or outside of its question, or a
+        question is longer than the encoder reads.
         """
         return self._encode(self._questions(texts, topic_spans))[1]
 

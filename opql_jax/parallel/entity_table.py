@@ -97,10 +97,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
-    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to vectors and table.
-
-    As of `weighted_sum`; vectors are [B, d_e].
-    """
+    """vectors [B, d_e] . E[ids], else as of `weighted_sum`: [B, k] float32, 0 in unused slots."""
 
     def multiply(rows, own, vectors):
         found = jnp.einsum(

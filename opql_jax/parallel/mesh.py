@@ -128,11 +128,7 @@ def replicate(tree, mesh: Mesh):
 
 
 def shard_batch(batch, mesh: Mesh):
-    """Splits the first dimension of a batch's arrays, which every process has whole.
-
-    Arrays that do not divide evenly are replicated: the same result by another distribution of
-    work. Training refuses such batches before it compiles.
-    """
+    """Splits a batch's arrays by their first dimension; replicates those that do not divide."""
     whole = NamedSharding(mesh, PartitionSpec())
     split = NamedSharding(mesh, batch_spec(mesh))
     parts = batch_devices(mesh)

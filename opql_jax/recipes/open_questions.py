@@ -81,10 +81,7 @@ MEMORY = {'MIN_COUNT': 2, **bound('build_memory.build_memory', mentions='average
 
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
-    """MetaQA's questions of so many hops, from the model and over the memory of metaqa/opql.
-
-    For FaE of metaqa/fae-kb.
-    """
+    """MetaQA's questions from the model and memory of metaqa/opql, or for FaE of metaqa/fae-kb."""
     system, hops = options.system, options.hops
     kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
@@ -114,11 +111,7 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
 
 
 def split_fifths(source: str, folder: str, seed: int) -> None:
-    """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
-
-    Line i, counted from 1, is for evaluation if i and the seed are the same modulo 5: seeds 0 to 4
-    ask every line once.
-    """
+    """Writes every fifth line from number `seed`, to dev.jsonl of a folder, or to train.jsonl."""
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
     train = [line for i, line in enumerate(lines, 1) if (i - seed) % 5]
     for name, kept in (('train', train), ('dev', lines[(seed - 1) % 5 :: 5])):

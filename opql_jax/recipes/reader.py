@@ -287,12 +287,7 @@ def stages(options: Options) -> Iterator[Step]:
 
 
 def mean_weights(before: str, after: str, output: str) -> dict[str, float]:
-    """Writes a reader between two released ones, which reads better than both.
-
-    Args:
-        before, after: their folders.
-        output: the folder that is written, with the tokenizer and the card of the later one.
-    """
+    """Writes to `output` a reader between two released ones, which reads better than both."""
     encoder, first, _ = released.read(before, released.READER_FORMAT)
     _, second, _ = released.read(after, released.READER_FORMAT)
     weights = jax.tree.map(lambda old, new: old + LATER * (new - old), first, second)

@@ -48,10 +48,7 @@ Choices = Mapping[str, tuple[int | str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """A path below the output folder, as a value of a binding.
-
-    The step whose output it is, or lies in, is an input.
-    """
+    """A path below the output folder, as a value; the step that puts it there is an input."""
 
     path: str = ''
 
@@ -127,10 +124,7 @@ class Step:
         return ['-m', f'opql_jax.{self.binary}', *files, *flags]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
-        """Runs the command, which writes its own record.
-
-        Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed.
-        """
+        """Runs it; Preempted if asked to stop, SystemExit after Ctrl-C, InputError if it failed."""
         command = [*self.command(str(out)), f'--run_json={run_json}']
         code = preemption.run_binary(command, cwd=record.ROOT)
         if code in (Preempted.CODE, -signal.SIGTERM):
@@ -144,10 +138,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A step that is a Python function; `bindings` are its arguments, its result metrics.
-
-    The output must appear whole or not at all.
-    """
+    """A function of its `bindings` as a step; it returns metrics, and its output appears whole."""
 
     gin = ()  # it reads no gin file
     name: str
@@ -381,10 +372,7 @@ def data_of(step) -> list[str]:
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
-    """Runs what is not done, in order; Preempted if it was asked to stop.
-
-    InputError: a step failed, was run with something else before, or is run by another process.
-    """
+    """Runs what is not done; Preempted if stopped, InputError: it failed, changed, or runs."""
     out = options.out.absolute()
     states = states_of(steps, out)
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
@@ -457,10 +445,7 @@ class Recipe:
         return '; '.join(f'--{name} {values}' for name, values in listed.items())
 
     def complete(self, options: Options) -> Options:
-        """Options with the defaults of what was not chosen.
-
-        InputError if the recipe lacks an option or a value that was.
-        """
+        """Options with defaults for what was not chosen; InputError: the recipe lacks what was."""
         defaults: dict[str, Any] = {}
         for name in CHOICES:
             chosen, values = getattr(options, name), self.choices.get(name)

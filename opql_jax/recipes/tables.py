@@ -149,10 +149,7 @@ def write_tables(root: pathlib.Path = record.ROOT) -> None:
 
 
 def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:
-    """Copies a finished recipe's results into the folder of published runs; returns the file.
-
-    InputError: a step is not done, or was run with other options.
-    """
+    """Copies a finished recipe's results to `folder`; InputError: a step is not done or differs."""
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     steps = catalog.build(recipe, options)
     for step in steps:

@@ -97,7 +97,6 @@ class Checkpoints:
 
         `step` counts updates made, the trees are as they lie on the devices, and `meta` are JSON
         values. `shapes` are (params, opt_state) of `jax.ShapeDtypeStruct` without padding, if any.
-
         CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
         self.wait()

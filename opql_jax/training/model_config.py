@@ -125,9 +125,8 @@ def read(model_dir) -> ModelConfig:
 def load(model_dir, step: int | None = None):
     """Opens a run's folder: module, parameters, `ModelConfig`, and the checkpoint's meta data.
 
-    Raises:
-        ManifestError: see `read`.
-        CheckpointError: it holds no whole checkpoint, or one that does not fit `model.json`.
+    ManifestError: see `read`. CheckpointError: no whole checkpoint, or one that does not fit
+    `model.json`.
     """
     config = read(model_dir)
     encoder = ENCODERS[config.encoder_class](**config.encoder)

@@ -28,10 +28,7 @@ _PASSAGES = 64
 
 
 class TrainState(NamedTuple):
-    """What training changes.
-
-    `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only.
-    """
+    """What training changes: all `params`, frozen ones too; `opt_state` is of the trained alone."""
 
     step: jax.Array | np.int32  # scalar: updates made so far
     params: Any
@@ -183,10 +180,7 @@ def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) 
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
-    """Raises TrainingError if a device cannot hold a state of these shapes and the gradients.
-
-    Activations kept for the backward pass come on top. On CPUs nothing is checked.
-    """
+    """TrainingError if a device (but a CPU) cannot hold such a state and its gradients."""
     limit = distributed.device_memory()
     if limit is None:
         return

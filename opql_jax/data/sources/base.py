@@ -115,10 +115,7 @@ def named_leaves(batch) -> dict[str, Any]:
 
 
 def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
-    """The inverse of `named_leaves`: a batch of the types of `like`.
-
-    It has the buckets and number of hops of the leaves; parts that these lack are empty.
-    """
+    """The inverse of `named_leaves`, with the types of `like`; parts without leaves are empty."""
     if hasattr(like, '_fields'):
         parts = like._asdict().items()
         return type(like)(*(from_named_leaves(p, leaves, f'{path}{name}/') for name, p in parts))

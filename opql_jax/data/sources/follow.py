@@ -119,10 +119,7 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
 def in_other_wordings(
     questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
 ) -> list[Question]:
-    """Each question whose type has wordings, in one of them, drawn at random; their ids say so.
-
-    They are about the first topic of the question only.
-    """
+    """Each question whose type has wordings, in one drawn at random; about its first topic only."""
     rng, found = np.random.default_rng(seed), []
     for question in questions:
         if of_type := wordings.get(question.type):

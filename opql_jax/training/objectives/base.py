@@ -105,10 +105,7 @@ class Objective(abc.ABC):
     def build(
         self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0
     ) -> Task:
-        """Opens the data and what else the objective needs.
-
-        InputError: a setting is wrong, or data are missing or do not fit.
-        """
+        """Opens the data and all else; InputError: a bad setting, or data that are missing."""
         return Task(
             source=self.source(prepared, seed),
             loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),

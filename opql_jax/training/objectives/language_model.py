@@ -168,10 +168,7 @@ class LanguageModelObjective(Objective):
         return name.startswith(('encoder/', 'entity_table'))
 
     def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
-        """The losses over texts, (loss, metrics).
-
-        L_mel, L_re with a memory, and L_el if the topics are `linked`.
-        """
+        """(loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
         params = normalize_entity_table(params)
         if not self.score_gold:
             buckets = without(buckets, 'gold')
@@ -263,10 +260,7 @@ def without(buckets, names: str):
 def clozes(
     prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options
 ) -> ClozeSource:
-    """Passages with a hidden mention, and the entries that state it.
-
-    `passages` as for `source`.
-    """
+    """Passages (as for `source`) with a hidden mention, and the entries that state it."""
     entries = None
     if memory is not None:
         entries = EntryIndex(
