@@ -89,7 +89,12 @@ def documents_of(triples: Sequence[Triple], vocab: EntityVocab) -> list[Document
 
 @dataclasses.dataclass(frozen=True)
 class _TextAndTriples(Reader):
-    """The entities, documents and questions of the reader `text`, beside the triples of a file."""
+    """The entities, documents and questions of a text, beside a file of triples.
+
+    Attributes:
+        text: a reader.
+        path: the triples.
+    """
 
     paths: ClassVar = ('path',)
     text: Reader

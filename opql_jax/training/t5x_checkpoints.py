@@ -90,7 +90,12 @@ def state_run(
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a step in MODEL_DIR of t5x (None: the newest); CheckpointError if none."""
+    """The folder of a checkpoint of t5x; CheckpointError if there is none.
+
+    Args:
+        model_dir: MODEL_DIR of t5x.
+        step: of the checkpoint; the newest if None.
+    """
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
         steps = ', '.join(map(str, sorted(found))) or 'none'
