@@ -61,15 +61,7 @@ UNANSWERED = (
 
 
 class Asked(NamedTuple):
-    """The candidates of a question.
-
-    Attributes:
-        features: [n, features].
-        right: [n] whether each is right.
-        answerable: whether the question has an answer.
-        left: [n] the share of each probability that is kept where no sentence states the answer,
-            see `kb.text.stated`.
-    """
+    """A question's candidates [n]: features, whether each is right, and what `left` keeps of it."""
 
     features: np.ndarray
     right: np.ndarray
@@ -194,14 +186,9 @@ def fit(
     names: Sequence[str],
     fixed: Mapping[str, float],
 ) -> dict[str, float]:
-    """The weights that maximise the mean log-likelihood, less an L2 penalty.
+    """The weights of `names`, beside `fixed` ones, that fit `right` [n] best, less an L2 penalty.
 
-    Args:
-        features: [n, len(FEATURES)] of candidates of many questions.
-        right: [n] whether each is right.
-        groups: [n] the set of each; each set counts alike, whatever its size.
-        names: the features to fit.
-        fixed: given weights of other features.
+    Each set of `groups` [n] counts alike, whatever its size.
     """
     chosen = [calibration.FEATURES.index(name) for name in names]
     offset = features @ np.array([fixed.get(name, 0.0) for name in calibration.FEATURES])

@@ -28,16 +28,10 @@ PAIR_KINDS = {
 
 
 class Prepared:
-    """The tables and records that `prepare` wrote.
+    """The tables and records that `prepare` wrote, each checked and opened on first use.
 
-    Each is checked against its digest and opened on first use.
-
-    Attributes:
-        directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
-        manifest: the checked manifest.
-
-    ManifestError: the folder is not a finished prepared folder, or one of its files is missing or
-    damaged.
+    `directory` is a copy on disk if the folder is in a bucket. ManifestError: the folder is not a
+    finished prepared folder, or one of its files is missing or damaged.
     """
 
     def __init__(self, directory):

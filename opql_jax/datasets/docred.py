@@ -56,14 +56,11 @@ def read_documents(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float = 0.01,
 ) -> list[AnnotatedDocument]:
-    """Reads a file of documents; InputError if it is missing, empty or has too many bad ones.
+    """Reads a file of documents; InputError: missing, empty, or more than a share of bad ones.
 
-    Args:
-        relations: names of the relations by id; labels of other relations are ignored.
-        rejected_path: bad documents and ignored labels are written here as
-            `{document, reason, record}`, numbered from 1; the file is written even when there is
-            none.
-        max_reject_fraction: the share of bad documents above which the file is refused.
+    Labels of other `relations` ({id: name}) are ignored; these and bad documents are written to
+    `rejected_path` as `{document, reason, record}`, numbered from 1, the file also when there is
+    none.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:

@@ -152,13 +152,10 @@ class ScannIndex:
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The best k entries that the index proposes for each query; scores are exact.
 
-        A query for which it proposes fewer entries than there are to be returned is searched
-        exactly, so that no slot is unused but for want of entries. For another k than the index was
-        tuned for, the depth changes in proportion and the recall is not known.
-
         Of queries [B, d_e] and [B, d_r] (W_k folded in) it returns scores [B, k] float32, falling,
         ties to the lowest row, -inf in unused slots, and rows of the memory [B, k] int32, -1 there.
-        InputError: queries of another shape than the memory's keys, or k below 1.
+        A query with too few proposals is searched exactly. For another k than the index was tuned
+        for, the depth changes in proportion. InputError: queries of another shape, or k below 1.
         """
         memory, table = self._memory, self._table
         query_e, query_r = check_queries(

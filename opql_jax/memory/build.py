@@ -186,17 +186,15 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: the relations of `entries`; called once per shard, and must give the same values for
-            the same ids.
-        options: see there.
+        encode: their relations; called once per shard, and must give the same values for the same
+            ids.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
             entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
 
-    Raises:
-        InputError: no entries, or entity ids that are not in the vocabulary; a directory with a
-            memory built from something else, or with other files; another process writing there;
-            relations of the wrong shape or not finite; halves of averages, or with a dtype.
-        OSError: the disk is full or the directory cannot be written; a later run resumes.
+    InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory
+    built from something else, or with other files; another process writing there; relations of the
+    wrong shape or not finite; halves of averages, or with a dtype. OSError: the directory cannot be
+    written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
@@ -264,19 +262,17 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
     start_time, encoded = time.monotonic(), 0
 
     def make_shard(start, stop):
+        nonlocal encoded
         shard_rows, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
         relations = None if halves else _encode(encode, shard_rows, begins, plan)
         counts = np.diff(np.append(begins, len(shard_rows)))
         entry = np.repeat(np.arange(first_entry + start, first_entry + stop), counts)
         of_rows = {key: column[shard_rows] for key, column in columns.items()}
-        return relations, of_rows | {'entry': entry}
-
-    def on_written(start, stop):
-        nonlocal encoded
-        encoded += int(first[stop] - first[start])
+        encoded += len(shard_rows)
         done, rate = int(first[stop]), encoded / max(time.monotonic() - start_time, 1e-9)
         eta = (len(rows) - done) / rate / processes
         _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, len(rows), rate, eta)
+        return relations, of_rows | {'entry': entry}
 
     segment = segments.Segment(
         name=name,
@@ -288,12 +284,11 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
         halves=halves,
     )
     if processes > 1:
-        share = distributed.process_index(), processes
-        segments.write(directory, segment, make_shard, share, on_written)
+        segments.write(directory, segment, make_shard, (distributed.process_index(), processes))
         distributed.barrier('all shards are there')
         if not distributed.is_primary():
             return None, {}, len(rows)
-    return *segments.write(directory, segment, make_shard, None, on_written), len(rows)
+    return *segments.write(directory, segment, make_shard), len(rows)
 
 
 def check_entries(entries: EntryTable, num_entities: int) -> None:

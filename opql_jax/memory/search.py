@@ -88,18 +88,12 @@ def top_k(
 ):
     """Finds the best k entries of the memory for each of B queries, without gradient.
 
-    Call it inside `jax.jit`. Where scores are equal up to rounding, the result may depend on the
-    number of devices.
+    Call it inside `jax.jit`, with a static k. Rows of `entity_table` [n, d_e] are split over all
+    devices of the memory's mesh; an n they do not divide is padded, a copy. Keys that the memory
+    lacks and needs are computed, which moves all of E. Where scores are equal up to rounding, the
+    result may depend on the number of devices.
 
-    Args:
-        memory: without keys, where it needs them, these are computed, which moves all of E.
-        entity_table: [n, d_e], rows split over all devices of the memory's mesh; an n they do not
-            divide is padded, a copy.
-        queries, k, filter: k is static; the filter says which entries each query may find.
-
-    Returns:
-        scores [B, k] float32, falling, -inf in unused slots, and rows [B, k] int32, -1 there.
-
+    Returns scores [B, k] float32, falling, -inf in unused slots, and rows [B, k] int32, -1 there.
     InputError: no query, k below 1, or a filter by passages of a memory placed without them.
     """
     rows = choose(memory, entity_table, queries, k, filter)

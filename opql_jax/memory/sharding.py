@@ -80,14 +80,11 @@ def shard_memory(
 
     An 'approx' search computes the scores of the entries that it returns exactly, and may miss some
     of the best: it chooses by bfloat16 products, on a TPU with the partial reduction of
-    `lax.approx_max_k` (expected recall 0.99). On one CPU device it is the exact one.
+    `lax.approx_max_k` (expected recall 0.99). On one CPU device it is the exact one, and fast where
+    equal topics lie together.
 
-    Args:
-        topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
-        relations: [N, d_r] float32, float16 or bfloat16.
-        mesh, mode: its devices, and how it will be searched, one of MODES.
-        passages: [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
-
+    `topic` and `target` are [N] int32, `relations` [N, d_r] float32, float16 or bfloat16, and
+    `passages` [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
     InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
     """
     topic = np.asarray(topic, np.int32)

@@ -183,21 +183,14 @@ def delete(
 ) -> Deleted:
     """Deletes every entry that meets one of the conditions; those gone already change nothing.
 
-    An entry that averages mentions goes as a whole as soon as one of them is from a deleted
-    passage, for that mention cannot be taken out of the mean: nothing that was read there remains,
-    and `Deleted.partly` says what else was lost.
+    `pairs` are (topic, target) ids, in that direction only, and `entities` are neither topic nor
+    target of any entry afterwards. An entry that averages mentions goes as a whole as soon as one
+    of them is from a deleted passage: nothing that was read there remains, and `Deleted.partly`
+    says what else was lost. `dry_run` only says what would be deleted.
 
-    Args:
-        directory: a finished memory.
-        pairs: (topic, target) ids, in that direction only.
-        passages, entries: ids.
-        entities: ids of entities that are neither topic nor target of any entry afterwards.
-        dry_run: only say what would be deleted.
-
-    Raises:
-        InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
-            memory; or another process changing this memory.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
+    memory; or another process changing this memory. OSError: the directory cannot be written; the
+    memory is as it was.
     """
     directory = files.require_local(directory)
     pairs, passages = _integers('pairs', pairs, (2,)), _integers('passages', passages)

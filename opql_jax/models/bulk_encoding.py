@@ -69,11 +69,8 @@ class BatchedEncoder:
         """Encodes rows of `lengths` [n] tokens, longest first.
 
         `make_batch` is `(indices [m], size >= m, length) -> arrays [size, ...]`, padded inputs.
-
-        Yields:
-            The indices [m] of the rows of each batch, and their results [m, ...].
-
-        InputError: a row is longer than the longest of `lengths`.
+        Yields the indices [m] of the rows of each batch, and their results [m, ...]. InputError: a
+        row is longer than the longest of `lengths`.
         """
         queue: collections.deque = collections.deque()
         for rows, size, length in self.plan(lengths):

@@ -123,12 +123,10 @@ def follow_loss(entities, weights, answers):
     """L_follow: -log of the weight that the last hop gives to all answers together (§3).
 
     A question whose answers got no weight, as the search kept no entry that leads to one, gives no
-    gradient: it is left out of the mean, and lowers `reachable`. Questions without answers, as in
-    padding, count nowhere. Entities and weights are [B, k], answers [B, A], ids -1 in unused slots.
-
-    Returns:
-        The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share
-        of questions with answers whose answers got any weight.
+    gradient: it is left out of the mean, and lowers the metric `reachable`, a share of the
+    questions with answers. Those without, as in padding, count nowhere. Entities and weights are
+    [B, k], answers [B, A], ids -1 in unused slots. Returns the loss, a float32 scalar, 0 if no
+    answer is reachable, and the metrics.
     """
     hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
     mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)

@@ -217,13 +217,9 @@ class LanguageModel:
     ) -> Output:
         """Predicts the hidden entities of the Texts of each length bucket, one after the other.
 
-        Args:
-            params: the parameters, see `normalize_entity_table`.
-            layout: how E is placed on the devices.
-            texts: their `gold` entries are scored in the last hop whether retrieved or not.
-            hops: 1 .. max_hops (static).
-            memory: over the layout's mesh; None for no memory.
-            rng: key of dropout; None for no dropout.
+        The parameters are as of `normalize_entity_table`. Gold entries of `texts` are scored in the
+        last hop whether retrieved or not. `hops`, 1 .. max_hops, is static. Without `memory`, which
+        lies over the layout's mesh, it is EaE; without the key `rng` there is no dropout.
         """
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)

@@ -123,17 +123,11 @@ def label_loss(questions, question_label, relations, label):
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
     """L_el: a mention embedding retrieves its entity among all entities (paper §2.3, eq. 3).
 
-    Args:
-        mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they
-            have attended over E already.
-        entities: [...] int32, the linked entity; -1 where there is none.
-        entity_table, layout: E, placed as the Layout says.
-        num_sampled: entities drawn, by the key `rng`, to estimate the softmax from; 0 for all,
-            which an `Attended` always has.
-
-    Returns:
-        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose
-        entity scores best: of all entities, or of those drawn.
+    `mentions` are [..., d_e] float, `W_e^T h_start`, or their `Attended` if they have attended over
+    E already; `entities` [...] int32, -1 where there is none; E is placed as the Layout says. The
+    softmax is estimated from `num_sampled` entities, drawn by the key `rng`; 0 is all, as of an
+    `Attended`. Returns (loss, accuracy), float32 scalars over the linked mentions; accuracy is the
+    share whose entity scores best: of all entities, or of those drawn.
     """
     leading, entities = entities.ndim, entities.reshape(-1)
     mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)

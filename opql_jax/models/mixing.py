@@ -103,10 +103,8 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 
     A text none of whose answers has any mass is left out. Of n texts `labels` [n] int32 is one of
     the answers, -1 for none, `answers` [n, A] int32 are all, -1 in unused slots. E is placed.
-
-    Returns:
-        The loss and the accuracy, the share of texts whose most probable entity is an answer, or is
-        the label; float32 scalars over the texts with a label.
+    Returns the loss and the accuracy, the share of texts whose most probable entity is an answer,
+    or is the label; float32 scalars over the texts with a label.
     """
     if not prediction.targets.shape[1]:
         return entity_loss(prediction.vector, labels, table, layout)

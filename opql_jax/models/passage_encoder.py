@@ -131,15 +131,10 @@ class PassageEncoder:
     ):
         """Takes text prepared with the encoder's tokenizer.
 
-        Args:
-            encoder: a released one, opened from its folder if `map_batches` sends it to other
-                processes.
-            prepared: the text.
-            rows: of `Prepared.pairs`, whose mentions need halves.
-            parts: a folder, made if need be, that keeps what was encoded of each passage, and none
-                of an encoder of another `digest`.
-            map_batches: what runs `encode_batch`; this process if not given.
-            stored: where passages are taken over from; None encodes all.
+        The encoder was opened from its folder if `map_batches`, which runs `encode_batch`, sends it
+        to other processes. Mentions of `rows` of `Prepared.pairs` need halves. The folder `parts`,
+        made if need be, keeps what was encoded of each passage, and none of an encoder of another
+        `digest`. Passages are taken over from `stored`, if any.
         """
         self._encoder = encoder
         self._prepared = prepared

@@ -82,14 +82,10 @@ def write(
 ) -> None:
     """Writes a released encoder; `config.json`, without which the folder is none, comes last.
 
-    Args:
-        folder: new or empty, or that of another release.
-        encoder, params: the encoder, whose W_e is left out.
-        tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
-        format: FORMAT, or READER_FORMAT for parameters that include a reader's.
-
-    InputError: the folder holds something else, another process writes there, or a parameter is not
-    finite.
+    The folder is new or empty, or that of another release. W_e is left out. `tokenizer` and `card`
+    are the content of `tokenizer.json` and of the model card in Markdown; READER_FORMAT is for
+    parameters that include a reader's. InputError: the folder holds something else, another process
+    writes there, or a parameter is not finite.
     """
     folder = files.require_local(folder)
     tensors: dict[str, np.ndarray] = {}

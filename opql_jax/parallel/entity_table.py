@@ -203,21 +203,13 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | None = None):
-    """-log softmax(E m)[label] of each mention vector m, over all entities.
+    """-log softmax(E m)[label] of each mention vector m, over all entities, inside `jax.jit`.
 
-    Call it inside `jax.jit`.
-
-    Args:
-        vectors, labels: [M, d_e] float, and [M] int32, -1 where there is none.
-        table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static); None for what suits it. The result does not
-            depend on it but for rounding.
-
-    Returns:
-        loss [M] float32, 0 without a label, with gradient to the vectors and the table; and whether
-        the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
-
-    InputError: chunk below 1.
+    Of vectors [M, d_e] float, labels [M] int32, -1 where there is none, and the placed table [n',
+    d_e]: loss [M] float32, 0 without a label, with gradient to the vectors and the table; and
+    whether the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
+    `chunk` (static) is how many rows a device scores at once; None for what suits it. InputError:
+    it is below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
     chunk = chunk_rows(chunk, layout, on_tpu=16384)
@@ -231,13 +223,8 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
     repetition, as ids are not sorted by frequency; with all sampled it is the full softmax. Every
     drawn entity but the label stands for its whole run (the logQ correction), so that the estimated
     sum has the right mean, and the loss tends to the full one as num_sampled grows. The draws do
-    not depend on the number of devices.
-
-    Returns:
-        loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
-        the entities drawn.
-
-    InputError: num_sampled is not between 1 and num_entities.
+    not depend on the number of devices. A label is best among the entities drawn. InputError:
+    num_sampled is not between 1 and num_entities.
     """
     if not 1 <= num_sampled <= layout.num_entities:
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')

@@ -158,14 +158,10 @@ def over_wikispeedia(
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated.
 
-    Training begins with the encoder that comes with the package, which knows English.
-
-    Args:
-        question_format: of the files, see `data.question_conversion`.
-        parts: {'train' and 'dev': file of questions}.
-        steps: those that make the files.
-        max_pairs: how many pairs the memory has before the injection; all if None.
-        tables: {macro: file} of those that name the topics of the questions, if these do not.
+    Training begins with the encoder that comes with the package, which knows English. `parts` are
+    {'train' and 'dev': file of questions}, of a format of `data.question_conversion`, which `steps`
+    make, and `tables` {macro: file} of those that name their topics. The memory has `max_pairs`
+    before the injection; all if None.
     """
     system = options.system
     converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]

@@ -61,17 +61,11 @@ KB = {'KB': Output()}
 class Options:
     """What a user chooses when running a recipe; InputError names a number that cannot be.
 
-    Attributes:
-        out: folder that receives everything.
-        data: folder of the data sets, such as `metaqa/` and `redocred/`.
-        seed: of the initial parameters, the order of the batches and what is left out, such as a
-            fifth of WebQSP's questions.
-        world_seed: of a generated world.
-        percent: of the training steps: less for a quick look.
-        documents: size of a generated world.
-        system, protocol, share, hops: see `__main__`; without meaning by default,
-            `Recipe.complete` gives them values.
-        asked_for: the files and folders of data that a recipe asked for as its steps were built.
+    `out` receives everything, `data` is the folder of the data sets. The seed is of the initial
+    parameters, the order of the batches and what is left out, such as a fifth of WebQSP's
+    questions; `world_seed` and `documents` are of a generated world; `percent` is of the training
+    steps. `Recipe.complete` gives system, protocol, share and hops values, see `__main__`.
+    `asked_for` are the files and folders of data that a recipe asked for as its steps were built.
     """
 
     out: pathlib.Path

@@ -43,12 +43,9 @@ class Record(TypedDict):
 def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metrics=None) -> None:
     """Writes a record, whole or not at all, and makes its folder.
 
-    Args:
-        command: arguments of the Python interpreter.
-        seconds: wall time of this call; of a run that was resumed, of the last part.
-        gin: the operative configuration.
-        gin_files: `gin_digests` of the files that it was read from.
-        metrics: what the step returned, as JSON values.
+    `command` are arguments of the Python interpreter, `seconds` the wall time of this call, of a
+    run that was resumed of the last part, `gin` the operative configuration, `gin_files` the
+    `gin_digests` of what it was read from, and `metrics` JSON values that the step returned.
     """
     fields = {
         'command': list(command),

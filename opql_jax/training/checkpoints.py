@@ -93,10 +93,8 @@ class Checkpoints:
         """Starts to write the state after `step` updates; all processes call it.
 
         Returns once the step before is on disk and the arrays are copied to main memory, so that
-        they may change.
-
-        `step` counts updates made, the trees are as they lie on the devices, and `meta` are JSON
-        values. `shapes` are (params, opt_state) of `jax.ShapeDtypeStruct` without padding, if any.
+        they may change. The trees are as they lie on the devices, `meta` are JSON values, and
+        `shapes` are (params, opt_state) of `jax.ShapeDtypeStruct` without padding, if any.
         CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
         self.wait()
@@ -306,13 +304,9 @@ _LATER, _END = -1, -2
 def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     """The steps of a run, in their order; of several processes each gets the same.
 
-    Args:
-        workdir: of a training run, which may be going on, or not have begun.
-        which: 'all' that are there; or 'new', the newest, and again the newest whenever one
-            appears. Those in between are skipped, as training removes older ones.
-        patience: seconds without a new one after which to stop.
-
-    InputError: `which` is neither, or (CheckpointError) there is none.
+    `workdir` is of a training run, which may be going on, or not have begun. `which` are 'all' that
+    are there; or 'new', the newest, and again the newest whenever one appears, until none has for
+    `patience` seconds. InputError: `which` is neither, or (CheckpointError) there is none.
     """
     if which not in (ALL, NEW):
         raise InputError(

