@@ -203,8 +203,7 @@ def logistic(
 ) -> tuple[float, list[float]]:
     """Bias and weights of a logistic regression of `right` [n] on rows [n, f].
 
-    `decay` is the L2 penalty on weights of standardised columns, `share` [n] how much each row
-    counts, and `offset` is added to the log-odds.
+    `share` [n] is how much each row counts; `offset` is added to the log-odds.
     """
     mean, spread = rows.mean(0), rows.std(0) + 1e-6
     x = np.column_stack([np.ones(len(rows)), (rows - mean) / spread])

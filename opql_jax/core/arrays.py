@@ -100,8 +100,7 @@ def read_array(
 
     `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
     maps the file, and reads only the numbers that the schema bounds. ManifestError: it is none, or
-    not what the schema says. Type and shape are compared first, so that no more memory is allocated
-    than the file is long.
+    not what the schema says, which is told before memory is allocated.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:

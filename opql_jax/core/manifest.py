@@ -178,8 +178,7 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
     """Noted before an update writes, so that all its leftovers are removed and nothing else.
 
-    `names` are the files and folders that it writes or replaces; those that the manifest does not
-    name may be removed.
+    `names` are what it writes or replaces; those that the manifest lacks may be removed.
     """
 
     names: list[FileName]

@@ -74,8 +74,7 @@ def map_ordered(
 class LimitedProcess:
     """Calls functions in a process of its own: parsers that may use any amount of memory and time.
 
-    It starts with the first call, and anew after one that it did not survive. Use it as a context
-    manager.
+    A context manager. The process starts with the first call, and after one it did not survive.
     """
 
     def __init__(self, memory: int):

@@ -262,12 +262,7 @@ def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
 
 
 class MaskedMentions:
-    """Passages with one mention each replaced by [ENT], for RELIC.
-
-    Attributes:
-        lengths: [n] int64, tokens of each row.
-        entity: [n] int32, of the hidden mentions.
-    """
+    """Passages with a mention each replaced by [ENT]: `lengths` [n] int64, `entity` [n] int32."""
 
     def __init__(self, passages: JoinedPassages, mention, special: SpecialIds):
         """Hides mention `mention[k]` of passage k."""

@@ -277,8 +277,7 @@ def from_known_answers(
 ) -> Iterator[ReadingExample]:
     """Examples of `(question, topic, answers)` and the `(title, text)` of passages found.
 
-    An answer counts in a passage that has the topic, or whose title it is. Which passages help is
-    unknown.
+    An answer counts in a passage that has the topic, in its text or title; which help is unknown.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]

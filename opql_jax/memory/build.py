@@ -39,8 +39,7 @@ _SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 class EntryTable:
     """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
 
-    Spans are characters of the passage's text, half-open, in code points: of the two mentions, and
-    of the sentences that hold them.
+    Spans, of mentions and of their sentences, are code points of the passage's text, half-open.
     """
 
     topic: np.ndarray
@@ -248,10 +247,9 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
     """Encodes mention pairs as one segment, with the shards that an earlier run finished.
 
     `segment_start` is the name of the segment and the id of its first entry. Of several processes
-    each encodes its shards, and the first one then writes what remains.
-
-    Returns (the segment as the manifest lists it, {file: digest}, number of mention pairs used) on
-    the first process. InputError: relations of the wrong shape or not finite.
+    each encodes its shards; the first one writes the rest, and returns (the segment as the manifest
+    lists it, {file: digest}, number of mention pairs used). InputError: relations of the wrong
+    shape or not finite.
     """
     (name, first_entry), processes = segment_start, distributed.process_count()
     rows, first = _grouped(entries, plan.mentions, plan.seed)

@@ -254,8 +254,7 @@ def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicS
 def weigh(queries: Queries, scores, entry_rows, targets) -> Followed:
     """The weights of kept entries and of their targets, all [B, k]; with gradient to `scores`.
 
-    A query that is not finite finds nothing; its weights are NaN, lest training or an answer
-    mistake it for one that leads nowhere.
+    They are NaN of a query that is not finite, lest it is mistaken for one that leads nowhere.
     """
     beta = masked_softmax(scores, entry_rows >= 0)
     entities, weights = aggregate(targets, beta)

@@ -381,8 +381,7 @@ class Memory:
     def relation_shards(self) -> list[np.ndarray]:
         """The relations as stored: [rows, d_r], or packed halves of mentions, two rows of each.
 
-        End to end relations are in a memory as built or compacted the N rows, otherwise by segment
-        and with those of deleted entries.
+        After an update they are by segment, with those of deleted entries.
         """
         # Which are hashed without holding Python's lock.
         with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -37,9 +37,8 @@ class Halves(NamedTuple):
 def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The relations of entries [n, 2], see `Halves`: [n, d_r] float32 of unit length.
 
-    `take` gives packed halves [m, d_r + 4] by their numbers [m]: 2 i is the first half of mention
-    i, 2 i + 1 its second. Numbers of a relation are turned by d_r / 2 places where the topic comes
-    after the target.
+    `take` gives packed halves [m, d_r + 4] by number: 2 i is the first half of mention i, 2 i + 1
+    its second. Where the topic comes after the target, numbers are turned by d_r / 2 places.
     """
     count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1] - SCALE_BYTES
     relations = np.empty((count, dim), np.float32)

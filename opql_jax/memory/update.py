@@ -236,10 +236,9 @@ def delete(
 
 
 def compact(directory) -> Memory:
-    """Merges all segments, sorted by topic, without the deleted entries; ids stay.
+    """Merges all segments, sorted by topic, without deleted entries; ids stay. Errors as `delete`.
 
-    The digest of every file is checked first, so that a damaged one is not copied under a new
-    digest. A memory of one segment without deleted entries is left as it is. Errors as of `delete`.
+    Every digest is checked first, so that no damaged file is copied under a new one.
     """
     directory = files.require_local(directory)
     with _writing(directory) as manifest:

@@ -299,8 +299,7 @@ def merge_pretrained(params, loaded):
 def orthogonal(fresh):
     """The matrix nearest in direction to a fresh W_r [2 hidden_size, d_r] that keeps angles.
 
-    Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2
-    hidden_size).
+    Its columns, or its rows if fewer, are orthogonal, of the length 0.02 sqrt(2 hidden_size).
     """
     left, _, right = jnp.linalg.svd(fresh, full_matrices=False)
     return 0.02 * np.sqrt(len(fresh)) * (left @ right)

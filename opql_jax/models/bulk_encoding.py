@@ -39,8 +39,7 @@ PAIRS_PER_BATCH = 4096
 class BatchedEncoder:
     """Applies a function of parameters and token rows in batches of about equal tokens.
 
-    Each device runs the program that a single device would, so the results have the same bits on
-    any number of devices of a kind.
+    Results have the same bits on any number of devices of a kind: each runs the same program.
     """
 
     def __init__(

@@ -48,8 +48,7 @@ def gelu(x):
 def _dot_general(inputs, kernel, dimension_numbers, precision):
     """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
 
-    Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of
-    that product.
+    Else XLA on CPU transposes operands of the kernel's gradient, which doubles its time.
     """
     (axes, _), _ = dimension_numbers
     shape = inputs.shape[: axes[0]] + kernel.shape[len(axes) :]
@@ -297,8 +296,7 @@ class RelationEncoder(nn.Module):
     def hidden(self, tokens, deterministic=True, positions=None):
         """The last layer, in `dtype`, of tokens [n, L]: [n, L, hidden_size], or of `positions`.
 
-        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more
-        than max_length.
+        Only `positions` [n, C] int32 save most of it. InputError if L is above max_length.
         """
 
         def run(encoder, tokens, positions):

@@ -1,13 +1,10 @@
 """Losses over relation and entity embeddings, as pure functions of arrays.
 
-    relation_loss    L_rel, eq. 2
-                     mentions of the same pair are similar
-    entity_loss      L_el, eq. 3
-                     a mention retrieves its entity; also L_mel, eq. 12, of the language model
+    relation_loss    L_rel, eq. 2: mentions of the same pair are similar
+    entity_loss      L_el, eq. 3: a mention retrieves its entity; also L_mel, eq. 12
     label_loss       questions find the pairs that state what they ask
     alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
-    retrieval_loss   L_re, eq. 8
-                     the language model retrieves entries that lead to an answer
+    retrieval_loss   L_re, eq. 8: the language model retrieves entries that lead to an answer
 
 The loss of relation following stands with its module, in `models.follower`.
 """

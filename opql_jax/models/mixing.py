@@ -127,8 +127,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
     """The most probable entities and probabilities, best first: [n, min(k, n_entities)].
 
-    int32 and float32, without gradient. Of equally probable entities the vector's own best come
-    first, then others in the order in which they were retrieved.
+    Without gradient. Of equally probable ones the vector's best come first, then as retrieved.
     """
     prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, targets = prediction.vector, prediction.targets

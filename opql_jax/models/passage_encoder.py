@@ -172,8 +172,7 @@ class PassageEncoder:
     def vectors(self) -> np.ndarray:
         """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
 
-        Those of passage p begin at `first_vector[p]`: its own, and one for each of its
-        `sentence_starts`.
+        Those of p begin at `first_vector[p]`: its own, and one per `sentence_starts`.
         """
         return self._encoded[2]
 

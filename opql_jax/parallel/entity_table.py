@@ -369,9 +369,8 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
     """The k most probable entities of vectors m, best first: log softmax(E m) and ids, [M, k].
 
-    float32 and int32, without gradient. Among equal scores the lowest id is best. k is at most
-    num_entities; k and `chunk`, the rows that a device scores at once, are static. Call it inside
-    `jax.jit`.
+    float32 and int32, without gradient, inside `jax.jit`. Among equal scores the lowest id is best.
+    k, at most num_entities, and `chunk`, rows that a device scores at once, are static.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)

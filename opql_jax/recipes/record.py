@@ -96,8 +96,7 @@ def data_digests(paths: Iterable[str]) -> dict[str, str]:
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
     """{file: hex SHA-256} of gin files and those they include, but for comments and blank lines.
 
-    `folder` is the working directory of the command; what is not there ships with the package.
-    InputError names a file that cannot be read.
+    What is not in `folder` ships with the package. InputError names what cannot be read.
     """
     digests = {}
     for name in files:

@@ -53,10 +53,9 @@ _RANKINGS = re.compile(r'retrieval(-[\d.]+-percent)?')
 
 
 class Published(TypedDict):
-    """A published run.
+    """A published run; `seconds` are all steps' wall time, if known.
 
-    `seconds` are all steps' wall time, if known. Metrics are by question set or by ranking, such as
-    'BM25'; or they are the accuracy and its standard error.
+    Metrics are by question set or ranking; or the accuracy and its standard error.
     """
 
     command: str

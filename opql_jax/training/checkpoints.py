@@ -35,8 +35,7 @@ class CheckpointError(InputError):
 class Checkpoints:
     """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
 
-    A step's folder exists only while it is whole: it is written under another name, and moved away
-    before it is removed. Until a step is whole, the one before it stays.
+    A step's folder exists only while it is whole; until then, the one before it stays.
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
@@ -197,8 +196,7 @@ class Checkpoints:
     def restore(self, params, opt_state, step: int | None = None):
         """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
 
-        CheckpointError: none is there, its parameters have other names or shapes, of which it names
-        the first, or it was trained by another optimizer.
+        CheckpointError: there is none, it has other parameters, or is of another optimizer.
         """
         step = self._require_step(step)
         digests = self._restore(step)['digests']

@@ -216,9 +216,8 @@ def sharding_spec(
 def place(tree, layout: entity_table.Layout, trainable):
     """Puts a state, or parameters, on the devices of `layout`.
 
-    An entity table that is trained, and its moments, are split by rows, because they grow with the
-    corpus; so are matrices of the encoder that are trained, with theirs (`fsdp`). Everything else
-    lies whole on each device.
+    A trained entity table and its moments are split by rows; so are trained matrices of the
+    encoder, with theirs (`fsdp`). Everything else lies whole on each device.
     """
 
     def put(path, x):
