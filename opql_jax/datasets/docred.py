@@ -144,7 +144,10 @@ def _annotated(record, labels) -> AnnotatedDocument:
         kinds = collections.Counter(mention['type'] for mention in record['vertexSet'][cluster])
         spellings = collections.Counter(_without_article(surface) for surface, _ in mentioned)
         name = max(spellings, key=lambda s: (len(s), spellings[s], s))
-        keys[cluster] = entity_key(kinds.most_common(1)[0][0], name, record['title'])
+        kind = kinds.most_common(1)[0][0]
+        # By which mentions are joined over documents, but people with one-word names ('Paul').
+        other = f' ({record["title"]})' if kind == 'PER' and ' ' not in name else ''
+        keys[cluster] = f'{kind}:{name}{other}'
         names.setdefault(keys[cluster], (name, collections.Counter()))[1].update(spellings)
     sentences = collections.defaultdict(set)
     for cluster, mentioned in by_cluster.items():
@@ -158,14 +161,6 @@ def _annotated(record, labels) -> AnnotatedDocument:
     document = Document(record['title'], record['title'], text, mentions)
     validate(document)
     return AnnotatedDocument(document, names, list(facts), list(apart))
-
-
-def entity_key(kind: str, name: str, title: str) -> str:
-    """The key that joins an entity's mentions over documents: its type and name.
-
-    People with one-word names ('Paul') are other entities in each document.
-    """
-    return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
 
 
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:

@@ -344,16 +344,13 @@ def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path)
 
 
 def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
-    """{step: which run of it made its output} of the inputs of a step."""
-    inputs = inputs_of(step, steps)
-    return {other.name: _run_of(other, out) for other in steps if other.name in inputs}
-
-
-def _run_of(step, out: pathlib.Path) -> str:
-    """The hashes of the record of a step, and of what it read; '' where it has no record."""
-    run_json = run_json_of(step, out)
-    records = [run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json')]
-    return ' '.join(map(sha256, filter(os.path.exists, records))) if run_json.exists() else ''
+    """{input: the hashes of its record, and of what it read; '' where it has no record}."""
+    runs = {}
+    for name in inputs_of(step, steps):
+        files = [out / 'steps' / name / f'{of}.json' for of in ('run', 'data', 'inputs')]
+        there = filter(os.path.exists, files)
+        runs[name] = ' '.join(map(sha256, there)) if files[0].exists() else ''
+    return runs
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
