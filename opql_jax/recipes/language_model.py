@@ -132,7 +132,7 @@ def finetuned_and_asked(
     train_and_asked: Sequence[Output],
     suffix: str = '',
 ) -> list[Step | Function]:
-    """Finetuning on questions; others are asked, also with their pairs injected, but of EaE."""
+    """Finetuning on questions; others are asked, and again with their pairs injected (not EaE)."""
     system, (questions, others) = options.system, train_and_asked
     memories, injection = {'memory': memory}, []
     if system != 'eae':

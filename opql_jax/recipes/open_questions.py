@@ -111,7 +111,7 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
 
 
 def split_fifths(source: str, folder: str, seed: int) -> None:
-    """Writes every fifth line from number `seed`, to dev.jsonl of a folder, or to train.jsonl."""
+    """Writes each fifth line from number `seed` to dev.jsonl of a folder, others to train.jsonl."""
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
     train = [line for i, line in enumerate(lines, 1) if (i - seed) % 5]
     for name, kept in (('train', train), ('dev', lines[(seed - 1) % 5 :: 5])):

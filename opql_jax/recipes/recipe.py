@@ -363,7 +363,7 @@ def data_of(step) -> list[str]:
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
-    """Runs what is not done; Preempted if stopped, InputError: it failed, changed, or runs."""
+    """Runs what is not done; Preempted if stopped, InputError if a step failed, changed or runs."""
     out = options.out.absolute()
     states = states_of(steps, out)
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
