@@ -90,10 +90,7 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
 def best_pairs(
     statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None
 ) -> np.ndarray:
-    """The keys of the `max_pairs` best `allowed` pairs (all if None); ties go to lower ids.
-
-    `statistics` are those of `pairs.mutual_information`.
-    """
+    """The `max_pairs` best `allowed` keys (all if None) by `mutual_information`, ties to lower."""
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]
 

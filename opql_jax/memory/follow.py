@@ -108,10 +108,7 @@ def relation_bits(relations):
 
 
 def relation_values(relations):
-    """What `relation_bits` was given.
-
-    Inside a loop XLA for CPUs would first turn a whole bfloat16 array into float32.
-    """
+    """What `relation_bits` was given, lest XLA for CPUs converts whole bfloat16 arrays in loops."""
     return (
         lax.bitcast_convert_type(relations, jnp.bfloat16)
         if relations.dtype == jnp.uint16

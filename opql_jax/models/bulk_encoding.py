@@ -118,10 +118,7 @@ def _marked(encoder, params, *batch):
 
 
 class MarkedPairEncoder:
-    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage.
-
-    Other rows of a call affect only the length that a row is padded to, and so its rounding.
-    """
+    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage."""
 
     def __init__(
         self,

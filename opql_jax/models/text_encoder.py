@@ -64,10 +64,7 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, 'default' for this package's; InputError if there is none.
-
-        An open one is shared, with all that it has compiled: do not change it.
-        """
+        """Opens a released encoder, 'default' for ours, or shares an open one; else InputError."""
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
         with _LOADING:
