@@ -61,15 +61,7 @@ UNANSWERED = (
 
 
 class Asked(NamedTuple):
-    """The candidates of a question.
-
-    Attributes:
-        features: [n, features].
-        right: [n] whether each is right.
-        answerable: whether the question has an answer.
-        left: [n] the share of each probability that is kept where no sentence states the answer,
-            see `kb.text.stated`.
-    """
+    """A question's candidates [n]: features, whether each is right, and what `left` keeps of it."""
 
     features: np.ndarray
     right: np.ndarray
@@ -194,26 +186,32 @@ def fit(
     names: Sequence[str],
     fixed: Mapping[str, float],
 ) -> dict[str, float]:
-    """The weights that maximise the mean log-likelihood, less an L2 penalty.
+    """The weights of `names`, beside `fixed` ones, that fit `right` [n] best, less an L2 penalty.
 
-    Args:
-        features: [n, len(FEATURES)] of candidates of many questions.
-        right: [n] whether each is right.
-        groups: [n] the set of each; each set counts alike, whatever its size.
-        names: the features to fit.
-        fixed: given weights of other features.
+    Each set of `groups` [n] counts alike, whatever its size.
     """
     chosen = [calibration.FEATURES.index(name) for name in names]
-    mean, spread = features[:, chosen].mean(0), features[:, chosen].std(0) + 1e-6
-    x = np.column_stack([np.ones(len(features)), (features[:, chosen] - mean) / spread])
-    sign = np.where(right, 1, -1)
     offset = features @ np.array([fixed.get(name, 0.0) for name in calibration.FEATURES])
     _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
     share = 1 / counts[group] / len(counts)
+    bias, weights = logistic(features[:, chosen], right, DECAY, share, offset)
+    return {'bias': bias, **fixed, **dict(zip(names, weights))}
+
+
+def logistic(
+    rows: np.ndarray, right: np.ndarray, decay: float, share: np.ndarray, offset: float | np.ndarray
+) -> tuple[float, list[float]]:
+    """Bias and weights of a logistic regression of `right` [n] on rows [n, f].
+
+    `share` [n] is how much each row counts; `offset` is added to the log-odds.
+    """
+    mean, spread = rows.mean(0), rows.std(0) + 1e-6
+    x = np.column_stack([np.ones(len(rows)), (rows - mean) / spread])
+    sign = np.where(right, 1, -1)
 
     def loss(weights):
         odds = sign * (x @ weights + offset)
-        penalty = DECAY * np.concatenate([[0], weights[1:]])
+        penalty = decay * np.concatenate([[0], weights[1:]])
         return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (
             share * sign * scipy.special.expit(-odds)
         ) @ x
@@ -221,8 +219,7 @@ def fit(
     start = np.zeros(x.shape[1])
     bias, *weights = scipy.optimize.minimize(loss, start, jac=True, method='L-BFGS-B').x
     weights = weights / spread
-    found = {name: float(weight) for name, weight in zip(names, weights)}
-    return {'bias': float(bias - weights @ mean), **fixed, **found}
+    return float(bias - weights @ mean), weights.tolist()
 
 
 def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, float]:

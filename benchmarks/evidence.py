@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
+from calibration import logistic
 from timing import make_parser, show
 
 from opql_jax.corpus.json_lines import read_json_lines
@@ -56,17 +56,8 @@ def fit(asked: Sequence[Asked]) -> evidence.Weights:
     """The weights under which what is evidence is most probable."""
     found = np.concatenate([one.quantities for one in asked])
     right = np.concatenate([one.right for one in asked])
-    mean, deviation = found.mean(0), found.std(0) + 1e-6
-    rows = np.column_stack([np.ones(len(found)), (found - mean) / deviation])
-
-    def loss(weights):
-        logits = rows @ weights
-        lost = np.logaddexp(0, np.where(right, -logits, logits)).mean()
-        return lost + DECAY * (weights[1:] ** 2).sum()
-
-    weights = scipy.optimize.minimize(loss, np.zeros(rows.shape[1])).x
-    scaled = weights[1:] / deviation
-    return evidence.Weights(*np.round([weights[0] - scaled @ mean, *scaled], 3).tolist())
+    bias, weights = logistic(found, right, DECAY, np.full(len(found), 1 / len(found)), 0.0)
+    return evidence.Weights(*np.round([bias, *weights], 3).tolist())
 
 
 def measure(asked: Sequence[Asked], weights: evidence.Weights) -> dict[str, float]:

@@ -67,12 +67,10 @@ def largest_exchanged(text: str) -> int:
 
 
 def estimated_cycles(text: str) -> int:
-    """Cycles that the TPU compiler estimates for a run.
+    """Cycles that the TPU compiler estimates for a run; instructions without an estimate count 0.
 
-    Loop bodies count as often as they run, instructions without an estimate 0.
-
-    Of a loop up to a constant, as `lax.scan` and `fori_loop` make them; the body of another counts
-    once. Of a condition the branch that takes longest counts.
+    A loop's body counts as often as it runs up to a constant, as those of `lax.scan` and
+    `fori_loop` do, else once; of a condition the branch that takes longest counts.
     """
     computations = {m[1]: m[2] for m in _COMPUTATION.finditer(text)}
     cycles: dict[str, int] = {}

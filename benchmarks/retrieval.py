@@ -159,10 +159,7 @@ def first_steps(task: Task):
 
 
 def chains(ranker: rank.Ranker, task: Task):
-    """Of each question, features of its chains of two passages [n, 1 + NEXT], and the right rows.
-
-    The first feature is the log-probability of the first passage.
-    """
+    """Of each question features of its chains of two passages [n, 1 + NEXT], and the right rows."""
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
         chance = np.log(seen.probabilities[seen.roots] + 1e-300)
         found = ranker.candidates(seen, seen.roots[:, None], chance)
@@ -174,10 +171,7 @@ def chains(ranker: rank.Ranker, task: Task):
 
 
 def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
-    """The weights that maximise the mean log-probability of what is right.
-
-    The mean is over sets, of means over their questions, less a penalty on standardised weights.
-    """
+    """The weights that maximise the mean over sets of the log-probability of what is right."""
     spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
     examples = [
         (x / spread, right, 1 / len(sets) / len(examples))

@@ -76,14 +76,10 @@ def torch_device() -> str | None:
 def medians(
     functions: Mapping[str, Callable[[], object]], calls: int = 5, limit: float = 60
 ) -> dict[str, float]:
-    """Median seconds of each function.
+    """Median seconds of each function, called in turn: a busy moment of the machine falls on all.
 
-    They are called in turn, so that a busy moment of the machine falls on all of them.
-
-    Args:
-        functions: what to time; the first call of each, which may compile, is not counted.
-        calls: timed calls of each, at most.
-        limit: no further round of calls begins once this many seconds were measured in all.
+    The first call of each, which may compile, is not counted; no round of `calls` begins once
+    `limit` seconds were measured in all.
     """
     import jax
 

@@ -78,12 +78,7 @@ MODE = 'approx'
 
 
 class Program(NamedTuple):
-    """What is compiled: a function, the shapes of its arguments on a chip mesh, and a lower bound.
-
-    Attributes:
-        bytes: that a chip must read.
-        flops: of a chip.
-    """
+    """A function, shapes of its arguments on a chip mesh, and what a chip must read and compute."""
 
     function: object
     arguments: tuple
@@ -134,11 +129,7 @@ def search_program(mesh, options, queries: int) -> Program:
 def step_program(
     mesh, options, objective, encoder, batch, positions: int | None, products: int, memory=None
 ) -> Program:
-    """A step of training: forward, backward, clipping and AdamW.
-
-    The last layer is computed at `positions` of a row, see `encoder_flops`; each row has so many
-    `products` with all entities.
-    """
+    """A step of training; `positions` as of `encoder_flops`, so many `products` of a row with E."""
     layout = Layout(mesh, options.entities)
     task, optimizer = make_task(objective, encoder, layout), make_optimizer(1000)
     params = functools.partial(make_params, objective, encoder, options.entities)

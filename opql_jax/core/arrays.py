@@ -14,7 +14,9 @@ from typing import Literal
 
 import ml_dtypes
 import numpy as np
+import safetensors.numpy
 
+from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 
 MAX_MAGNITUDE = 1e15
@@ -97,11 +99,8 @@ def read_array(
     """The array in an .npy file whose digest was compared; threads may call it at the same time.
 
     `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
-    maps the file, and reads only the numbers that the schema bounds.
-
-    Raises:
-        ManifestError: it is none, or not what the schema says. Type and shape are compared first,
-            so that no more memory is allocated than the file is long.
+    maps the file, and reads only the numbers that the schema bounds. ManifestError: it is none, or
+    not what the schema says, which is told before memory is allocated.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:
@@ -115,6 +114,14 @@ def read_array(
     if problem:
         raise ManifestError(f'{file}: {problem}; {advice}')
     return array
+
+
+def read_tensors(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file by name; InputError if it is none."""
+    try:
+        return safetensors.numpy.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f'not a readable safetensors file ({error})') from error
 
 
 def packed(rows: np.ndarray) -> np.ndarray:

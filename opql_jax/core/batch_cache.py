@@ -39,17 +39,10 @@ def map_cached(
 ) -> Iterator[pa.RecordBatch]:
     """Yields `stage(batch)` in order; maps only the batches whose results are not in the folder.
 
-    The files are read and written in this process, wherever the stage runs. A file is named by the
-    SHA-256 of the batch, and holds the SHA-256 of the rest, an Arrow file with one batch. A damaged
-    file is made again.
-
-    Args:
-        map_batches, stage: what runs the stage, a pure function whose results have the `schema`.
-        folder: of its results; it exists and keeps those of no other function.
-        batches: drawn as they are needed.
-
-    Raises:
-        InputError: something that would be read or written is a link, or no file.
+    The stage is a pure function, whose results have the `schema`; `folder` exists, and keeps those
+    of no other. Its files are read and written in this process, wherever the stage runs. A file is
+    named by the SHA-256 of the batch, and holds that of the rest, an Arrow file; a damaged one is
+    made again. InputError: something that would be read or written is a link, or no file.
     """
     # Names of files, and whether they are being made.
     drawn: collections.deque[tuple[str, bool]] = collections.deque()

@@ -3,12 +3,19 @@
 import errno
 import os
 import re
+from collections.abc import Collection
 
 from opql_jax.core.terminal import printable
 
 
 class InputError(ValueError):
     """Data, a setting or a file cannot be used; the message says what, where, and what to do."""
+
+
+def check_choice(name: str, value: object, choices: Collection) -> None:
+    """Raises InputError unless the value of a setting is one of its choices."""
+    if value not in choices:
+        raise InputError(f'{name}={value!r}: give one of {", ".join(map(repr, choices))}')
 
 
 def is_full(error: OSError) -> bool:

@@ -353,6 +353,12 @@ def atomic_path(where: str | os.PathLike) -> Iterator[pathlib.Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_bytes(where: str | os.PathLike, content: bytes | memoryview) -> None:
+    """Writes a file, whole or not at all, as `atomic_path` does."""
+    with atomic_path(where) as partial:
+        partial.write_bytes(content)
+
+
 def refuse_link(where: str | os.PathLike) -> None:
     """Raises InputError if the user's output file is a link, which `atomic_path` would replace."""
     if os.path.islink(where):

@@ -96,6 +96,10 @@ class FolderFormat(Generic[H]):
         anew = f'restore the folder from a copy, or delete it and run {self.writer} again'
         return self.repair or anew
 
+    def damaged(self, where: str | os.PathLike, what: object) -> ManifestError:
+        """The error to raise for a file that is not what such a folder has there."""
+        return ManifestError(f'{where}: {what}; {self.advice}')
+
 
 def write_manifest(
     folder: str | os.PathLike,
@@ -112,8 +116,7 @@ def write_manifest(
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
     stated = msgspec.to_builtins({**fields, **header, **listed}, str_keys=True)
     manifest = msgspec.convert(stated, format.manifest)
-    with files.atomic_path(files.path(folder) / format.file) as partial:
-        partial.write_bytes(sealed(stated))
+    files.write_bytes(files.path(folder) / format.file, sealed(stated))
     return manifest
 
 
@@ -143,10 +146,8 @@ def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
 def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
-    Raises:
-        ManifestError: there is none, it is not one of this format and version, a field is missing,
-            unknown or of another type, or the content is not what was written.
-        InputError: it is a link, or no file.
+    ManifestError: there is none of this format and version, or it is not what was written.
+    InputError: it is a link, or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -177,8 +178,7 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
     """Noted before an update writes, so that all its leftovers are removed and nothing else.
 
-    `names` are the files and folders that it writes or replaces; those that the manifest does not
-    name may be removed.
+    `names` are what it writes or replaces; those that the manifest lacks may be removed.
     """
 
     names: list[FileName]
@@ -187,10 +187,7 @@ class Plan(Header, forbid_unknown_fields=True, kw_only=True):
 def plan_update(
     folder: pathlib.Path, plan: FolderFormat[Plan], replaced: Iterable[str], written: Iterable[str]
 ) -> None:
-    """Notes what an update replaces and writes, beside what earlier ones noted.
-
-    InputError if something of others is in its way.
-    """
+    """Notes what an update replaces and writes, beside older notes; InputError on others' files."""
     known = is_folder_of(folder, plan)
     noted = set(read_manifest(folder, plan).names) if known else set()
     for name in ({*written} - noted) | (set() if known else {plan.file}):
@@ -208,17 +205,12 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
             with files.opened_below(folder, name) as opened:
                 actual = os.fstat(opened.fileno()).st_size
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            problem = f'listed in {format.file} but missing'
-            raise ManifestError(f'{file}: {problem}; {format.advice}') from None
+            raise format.damaged(file, f'listed in {format.file} but missing') from None
         except OSError as error:
-            raise _unreadable(file, error, format) from error
+            raise format.damaged(file, f'cannot be read ({error.strerror})') from error
         if actual != digest.bytes:
-            problem = f'{actual} bytes, {format.file} says {digest.bytes}: truncated or overwritten'
-            raise ManifestError(f'{file}: {problem}; {format.advice}')
-
-
-def _unreadable(file: pathlib.Path, error: OSError, format: FolderFormat) -> ManifestError:
-    return ManifestError(f'{file}: cannot be read ({error.strerror}); {format.advice}')
+            stated = f'{format.file} says {digest.bytes}: truncated or overwritten'
+            raise format.damaged(file, f'{actual} bytes, {stated}')
 
 
 def checked_file(
@@ -231,7 +223,7 @@ def checked_file(
     """
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
-        raise ManifestError(f'{folder / format.file}: lists no file {name}; {format.advice}')
+        raise format.damaged(folder / format.file, f'lists no file {name}')
     try:
         with files.opened_below(folder, name) as opened:
             state = os.fstat(opened.fileno())
@@ -241,10 +233,10 @@ def checked_file(
                 return file
             actual = files.digest_of(opened)
     except OSError as error:
-        raise _unreadable(file, error, format) from error
+        raise format.damaged(file, f'cannot be read ({error.strerror})') from error
     if actual != digest:
-        problem = f'its sha256 is not the one in {format.file}: damaged or overwritten'
-        raise ManifestError(f'{file}: {problem}; {format.advice}')
+        other = f'its sha256 is not the one in {format.file}: damaged or overwritten'
+        raise format.damaged(file, other)
     if time.time_ns() - state.st_ctime_ns > _RECENT_NS:
         _checked.add(key)
     return file
@@ -269,10 +261,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def local_copy(folder: str | os.PathLike) -> pathlib.Path:
-    """A finished folder on disk: itself, or a copy of one in a bucket, once for each of its states.
-
-    ManifestError if it is damaged.
-    """
+    """A finished folder on disk, or a cached copy of one in a bucket; ManifestError if damaged."""
     if not files.is_remote(folder):
         return pathlib.Path(folder)
     source = files.path(folder)

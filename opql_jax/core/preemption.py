@@ -97,8 +97,7 @@ class PreemptionGuard:
 def exit_on_signals() -> None:
     """From now on SIGTERM and SIGHUP end this process with a line and status 75, Ctrl-C with 130.
 
-    For binaries only, in their main thread and before their imports. See `PreemptionGuard` and
-    `run_binary` for the exceptions.
+    For binaries, before their imports; `PreemptionGuard` and `run_binary` are exceptions.
     """
     received, sent = os.pipe()
     os.set_blocking(sent, False)
@@ -120,8 +119,7 @@ def exit_on_signals() -> None:
 def raise_on_interrupt() -> None:
     """From now on Ctrl-C raises KeyboardInterrupt in the main thread, also after `exit_on_signals`.
 
-    For prompts, which go on afterwards. They leave calls of JAX to other threads, as an exception
-    raised inside of it may break it.
+    For prompts, which leave calls of JAX to other threads, as an exception may break it.
     """
     global _interrupts_raise
     if signal.getsignal(signal.SIGINT) is _leave_to_thread:

@@ -31,16 +31,11 @@ def map_ordered(
 ) -> Iterator:
     """Yields `function(item)` for every item, in the order of the items.
 
-    Args:
-        function: can be pickled: a function of an imported module, or a `functools.partial` of
-            one. The script itself must define neither it nor an item, as processes do not run it.
-        items: drawn as they are needed, `ahead` for each process before the results.
-        processes: their number; None for one per core. 1, or a single item, runs in this process.
-        ahead: if larger, a slow item holds up others less, and more results lie in memory.
-
-    Raises:
-        InputError: one of the processes was killed. Exceptions of `function` are raised once
-            running items are done.
+    Function and items can be pickled, and are not defined in the script itself, as processes do not
+    run it. Items are drawn as they are needed, `ahead` for each process: if larger, a slow item
+    holds up others less. `processes` is one per core if None; 1, or a single item, runs in this
+    process. InputError: one of the processes was killed. Exceptions of `function` are raised once
+    running items are done.
     """
     processes = os.cpu_count() or 1 if processes is None else processes
     if processes == 1:
@@ -79,8 +74,7 @@ def map_ordered(
 class LimitedProcess:
     """Calls functions in a process of its own: parsers that may use any amount of memory and time.
 
-    It starts with the first call, and anew after one that it did not survive. Use it as a context
-    manager.
+    A context manager. The process starts with the first call, and after one it did not survive.
     """
 
     def __init__(self, memory: int):
@@ -99,17 +93,11 @@ class LimitedProcess:
             self._process = None
 
     def call(self, function: Callable, argument: Any, seconds: float) -> Any:
-        """`function(argument)`.
+        """`function(argument)`, within `seconds` of CPU time, rounded up to a whole one.
 
-        Args:
-            function: can be pickled, see `map_ordered`. Its process stays as it leaves it, for the
-                next call.
-            argument, seconds: much smaller, as a pickle, than the memory; CPU time, rounded up to a
-                whole second.
-
-        Raises:
-            InputError: `function` raised it, or took more memory or time than it may, or the
-                process ended.
+        The function can be pickled, see `map_ordered`; its process stays as it leaves it. The
+        argument, as a pickle, is much smaller than the memory. InputError: `function` raised it, or
+        took more memory or time than it may, or the process ended.
         """
         if self._process is None:
             _start_tracker()

@@ -18,8 +18,7 @@ def logged(
 ) -> Iterator[T]:
     """Yields the parts of some work, and logs '512/4773 passages encoded  85.2/s  ETA 50s'.
 
-    `total` is the number of items, `what` names them ('passages encoded'), `count` gives those of a
-    part. The last line comes at the end.
+    `total` counts items, `what` names them, and `count` gives those of a part.
     """
     done, started = 0, time.monotonic()
     last = started

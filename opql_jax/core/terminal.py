@@ -91,10 +91,7 @@ class _Escaped:
 
     @property
     def rich_proxied_file(self) -> _Escaped:
-        """Where `rich` writes.
-
-        Its colours are escape sequences, and what it is given to colour has passed `printable`.
-        """
+        """Where `rich` writes its colours, which are escapes, around what passed `printable`."""
         return _EscapedButColours(self._stream)
 
     def __getattr__(self, name: str):

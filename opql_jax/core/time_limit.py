@@ -53,10 +53,7 @@ def passed() -> bool:
 
 
 def parts(items: Sequence[T], sizes: Sequence[int], most: int) -> Iterator[Sequence[T]]:
-    """Items in parts of a total size of `most`, or of one item, until the work has to end.
-
-    All at once where there is no limit.
-    """
+    """Items in parts of a total size of `most`, or of one item, until time is up; or at once."""
     if _CURRENT.get() is None:
         yield items
         return

@@ -80,7 +80,6 @@ def capacities_for(
     """The buckets of a batch of `rows` rows, {length: rows}: as stated, or by `plan_capacities`.
 
     A row needs at least `least` tokens, and uses up to `lengths`; the longest bucket cuts the rest.
-
     InputError: the rows of stated buckets do not add up, or their lengths do not rise; a row does
     not fit the longest; or this host cannot hold the tokens of a batch.
     """
@@ -127,10 +126,7 @@ class Packer:
         return not any(self.free.values())
 
     def add(self, length: int) -> bool:
-        """Accepts a row of `length` tokens; False when no bucket that can hold it has room.
-
-        InputError: the row exceeds the longest bucket.
-        """
+        """Takes a row of `length` tokens; False if none has room. InputError: it is too long."""
         for bucket, free in self.free.items():
             if free and bucket >= length:
                 self.free[bucket] -= 1

@@ -126,8 +126,7 @@ class KBFolder:
     def read(self) -> dict[str, str | None]:
         """The stated parts: text, model, memory and, if there, retrieval and question_map.
 
-        InputError: there is no manifest, or it is damaged, or names anything but folders in this
-        one.
+        InputError: there is no manifest, it is damaged, or it names what is no folder in it.
         """
         self._require_folder()
         if not self.manifest.exists():
@@ -193,10 +192,9 @@ class KBFolder:
                 self._state(parts)
 
     def change(self, stated: dict[str, str | None], **parts: str) -> None:
-        """States other parts in place of some of `stated`.
+        """States other parts in place of some of `stated`; a question map learnt meanwhile stays.
 
-        A question map that was learnt meanwhile stays. InputError: other parts than those of
-        `stated` answer by now.
+        InputError: other parts than those of `stated` answer by now.
         """
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}

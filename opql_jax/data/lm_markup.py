@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core.ranges import ranges
 from opql_jax.data import markup
-from opql_jax.data.markup import JoinedPassages, ragged
+from opql_jax.data.markup import JoinedPassages
 from opql_jax.data.tokenizer import SpecialIds
 
 
@@ -43,7 +44,7 @@ class ClozeTexts:
         _, starts, ends, entities, sizes = passages
         self._passages, self._special = passages, special
         self._begin, self._mentions = passages.begins.T
-        owner, _ = ragged(sizes[:, 1])
+        owner, _ = ranges(0, sizes[:, 1])
         at, asked = self._mentions + target, (self._mentions + target)[owner]
         same, visible = entities == entities[asked], ends > starts
         # Hide the outermost name of the entity around the target: the rest would give it away.
@@ -105,7 +106,7 @@ class ClozeTexts:
         )
         lengths = self.base + used.sum(axis=1)
         out = np.full((len(sizes), int(lengths.max(initial=2))), special.pad, np.int32)
-        of_token, place = ragged(sizes[:, 0])
+        of_token, place = ranges(0, sizes[:, 0])
         of_token, place = of_token[self._kept], place[self._kept]
         at = column(of_token, place) + inserted[gap_of(of_token, place)]
         out[of_token, at] = tokens[self._kept]

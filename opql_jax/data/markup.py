@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
+from opql_jax.core.ranges import ranges
 from opql_jax.corpus.splitting import space_mentions, unspaced_borders
 from opql_jax.data.tokenizer import SpecialIds
 
@@ -71,16 +72,10 @@ def tokenise_passage(
 ) -> TokenisedPassage:
     """Tokenises a text once and finds the tokens that overlap each mention's characters.
 
-    Args:
-        tokenizer: see `tokenizer.load_tokenizer`.
-        text: the passage.
-        mentions: (start, end, entity) in code points, half-open, by start, an outer one before
-            those in it; two are disjoint or nested.
-
-    Returns:
-        The passage without [CLS] and [SEP]. No token reaches across the border of a mention: what a
-        name leaves of a word ('s' of 'Americans') is tokenised by itself, so it does not show what
-        the name was.
+    Mentions are (start, end, entity) in code points, half-open, by start, an outer one before those
+    in it; two are disjoint or nested. The result has no [CLS] and [SEP]. No token reaches across
+    the border of a mention: what a name leaves of a word ('s' of 'Americans') is tokenised by
+    itself, so it does not show what the name was.
     """
     (passage,) = tokenise_passages(tokenizer, [(text, mentions)])
     return passage
@@ -218,16 +213,14 @@ class MarkedPairs:
         """The context for L_el of the pairs `chosen` [m]: at most so many mentions, evenly spread.
 
         They are of third entities and whole. Of several with the same first token only the longest
-        counts: one vector cannot retrieve two entities.
-
-        Returns:
-            Positions [size, most], 0 in unused slots, and entities [size, most], -1 there; int32.
+        counts: one vector cannot retrieve two entities. Returns positions [size, most], 0 in unused
+        slots, and entities [size, most], -1 there; int32.
         """
         passages = self._passages
         positions, entities = np.zeros((size, most), np.int32), np.full((size, most), -1, np.int32)
         if not most or not len(chosen):
             return positions, entities
-        owner, place = ragged(passages.sizes[self._passage[chosen], 1])
+        owner, place = ranges(0, passages.sizes[self._passage[chosen], 1])
         pair = chosen[owner]
         mention = self._mentions[pair] + place
         a, b, c, d = (span[pair] for span in self._spans)
@@ -242,7 +235,7 @@ class MarkedPairs:
         same = (owner[kept][1:] == owner[kept][:-1]) & (start[kept][1:] == start[kept][:-1])
         kept = kept[np.concatenate([[True], ~same])] if len(kept) else kept
         counts = np.bincount(owner[kept], minlength=len(chosen))
-        row, slot = ragged(np.minimum(counts, most))
+        row, slot = ranges(0, np.minimum(counts, most))
         spread = np.where(counts[row] > most, slot * counts[row] // most, slot)
         one = kept[(np.cumsum(counts) - counts)[row] + spread]
         marks = 2 if self._masked else 1
@@ -268,19 +261,8 @@ def end_to_end(joined: Sequence[JoinedPassages]) -> JoinedPassages:
     return JoinedPassages(*(np.concatenate(column) for column in zip(join([]), *joined)))
 
 
-def ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For the items of lists of these lengths, end to end: list and place in the list."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-
-
 class MaskedMentions:
-    """Passages with one mention each replaced by [ENT], for RELIC.
-
-    Attributes:
-        lengths: [n] int64, tokens of each row.
-        entity: [n] int32, of the hidden mentions.
-    """
+    """Passages with a mention each replaced by [ENT]: `lengths` [n] int64, `entity` [n] int32."""
 
     def __init__(self, passages: JoinedPassages, mention, special: SpecialIds):
         """Hides mention `mention[k]` of passage k."""
@@ -314,17 +296,10 @@ def mark_questions(
     spans: Sequence[tuple[int, int]],
     special: SpecialIds,
 ) -> list[MarkedQuestion]:
-    """Masks the topic of each question, and appends [ENT] [R2] for its unknown answer.
-
-    The topic's name has the characters `spans`, half-open.
-
-    Returns:
-        [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP] for each.
-    """
+    """Masks the topics at the characters `spans`: [CLS] ... [ENT] [R1] ... [ENT] [R2] [SEP]."""
     marked = []
-    apart = [
-        space_mentions(t, [(start, end, 0)]) for t, (start, end) in zip(texts, spans, strict=True)
-    ]
+    pairs = zip(texts, spans, strict=True)
+    apart = [space_mentions(text, [(start, end, 0)]) for text, (start, end) in pairs]
     encodings = tokenizer.encode_batch([text for text, _ in apart], add_special_tokens=False)
     for encoding, (_, mentions) in zip(encodings, apart):
         tokens, starts, ends, _ = _with_mentions(encoding, mentions)

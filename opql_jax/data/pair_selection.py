@@ -31,17 +31,11 @@ def select_pair_rows(
 ) -> np.ndarray:
     """The rows of pairs.parquet [n] int64, rising, of a kind (`pair_rows`) and of the best pairs.
 
-    A choice that took long is kept in this machine's cache (`manifest.cache_folder`), by the hash
-    of the text and the settings.
-
-    Args:
-        prepared, pairs: the prepared folder, and the kind.
-        min_count: fewest passages that mention both entities of a pair.
-        max_pairs: maximum number of pairs of entities, each in both directions, by highest mutual
-            information; all if None. The paper (§2.5) has 800,000 with a `min_count` of 5.
-        first_passage: passages before this one are ignored.
-
-    InputError: no pair qualifies.
+    Of entities that at least `min_count` passages, from `first_passage` on, mention together, the
+    `max_pairs` with the highest mutual information, in both directions; all if None. The paper
+    (§2.5) has 800,000 with a `min_count` of 5. A choice that took long is kept in this machine's
+    cache (`manifest.cache_folder`), by the hash of the text and the settings. InputError: no pair
+    qualifies.
     """
     if min_count < 1 or (max_pairs is not None and max_pairs < 1):
         raise InputError(f'min_count={min_count} and max_pairs={max_pairs} must be at least 1')
@@ -96,10 +90,7 @@ def pair_keys(topic: np.ndarray, target: np.ndarray, num_entities: int) -> np.nd
 def best_pairs(
     statistics, allowed: np.ndarray, num_entities: int, max_pairs: int | None = None
 ) -> np.ndarray:
-    """The keys of the `max_pairs` best `allowed` pairs (all if None); ties go to lower ids.
-
-    `statistics` are those of `pairs.mutual_information`.
-    """
+    """The `max_pairs` best `allowed` keys (all if None) by `mutual_information`, ties to lower."""
     keys, information = _allowed(statistics, allowed, num_entities)
     return keys[np.lexsort((keys, -information))[:max_pairs]]
 

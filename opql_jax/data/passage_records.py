@@ -15,8 +15,9 @@ from tokenizers import Tokenizer
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.ranges import ranges
 from opql_jax.corpus.tables import PREPARED
-from opql_jax.data.markup import JoinedPassages, TokenisedPassage, ragged, tokenise_passages
+from opql_jax.data.markup import JoinedPassages, TokenisedPassage, tokenise_passages
 
 FILE_NAME = 'passages.array_record'
 RECORDS = pa.schema([('record', pa.binary())])
@@ -61,9 +62,9 @@ def decode_joined(records: list[bytes]) -> JoinedPassages:
     sizes = sizes_of(records)
     lengths = 2 + sizes[:, 0] + 3 * sizes[:, 1]
     values, begin = np.frombuffer(b''.join(records), '<i4'), np.cumsum(lengths) - lengths
-    record, token = ragged(sizes[:, 0])
+    record, token = ranges(0, sizes[:, 0])
     tokens = values[begin[record] + 2 + token]
-    record, mention = ragged(sizes[:, 1])
+    record, mention = ranges(0, sizes[:, 1])
     first = begin[record] + 2 + sizes[record, 0] + mention
     starts, ends, entities = (values[first + field * sizes[record, 1]] for field in range(3))
     return JoinedPassages(tokens, starts, ends, entities, sizes)
@@ -132,10 +133,7 @@ class PassageRecords:
         return headers[:, 0], headers[:, 1]
 
     def read(self, ids: Iterable[int]) -> list[TokenisedPassage]:
-        """Reads many passages in any order, a hundred times as fast as one by one.
-
-        IndexError for an id outside the file, RecordsError if a record is damaged.
-        """
+        """Reads passages in any order, fast; IndexError: no such id, RecordsError: damaged."""
         return self._decoded(ids, decode_passages)
 
     def read_joined(self, ids: Iterable[int]) -> JoinedPassages:

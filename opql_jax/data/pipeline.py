@@ -21,19 +21,9 @@ def batches(
     """Yields the batches of the steps start, start + 1, ... stop - 1.
 
     A batch is a function of its step, so starting at step n yields exactly what a run from step 0
-    sees from n on.
-
-    Args:
-        source, start, stop: what makes batches, the first step, and the one after the last.
-        threads: that make batches. NumPy and the record reader release the GIL in part, so that
-            more than two gain little.
-        prefetch: batches made ahead of time.
-        worker_processes: that make batches in place of threads, each with the source in its own
-            memory; 0 for none.
-
-    Raises:
-        InputError: a number cannot be.
-        Whatever a source raises, at the step concerned.
+    sees from n on. They are made `prefetch` ahead by `threads`, of which more than two gain little,
+    or by `worker_processes` in their place, each with the source in its own memory. InputError: a
+    number cannot be. What a source raises comes at the step concerned.
     """
     if min(threads, prefetch) < 1 or worker_processes < 0 or worker_processes == 1:
         raise InputError(

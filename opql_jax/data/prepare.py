@@ -182,10 +182,10 @@ def _prepare(
         question_texts = (q.text for n, qs in questions.items() if n.endswith('/train') for q in qs)
         texts = itertools.chain((f'{d.title}: {d.text}' for d in documents), question_texts)
         wordpiece = tokenizer_lib.train_wordpiece(texts, settings['wordpieces'])
-    with files.atomic_path(directory / 'tokenizer.json') as partial:
-        # A model knows its tokenizer by the bytes of the file.
-        own = lambda: wordpiece.to_str(pretty=True).encode('utf-8')
-        partial.write_bytes(old.tokenizer_path.read_bytes() if old else own())
+    # A model knows its tokenizer by the bytes of the file.
+    own = wordpiece.to_str(pretty=True).encode('utf-8')
+    content = old.tokenizer_path.read_bytes() if old else own
+    files.write_bytes(directory / 'tokenizer.json', content)
     clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
     parts = _parts(directory, wordpiece, settings)
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import ManifestError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
@@ -29,16 +28,10 @@ PAIR_KINDS = {
 
 
 class Prepared:
-    """The tables and records that `prepare` wrote.
+    """The tables and records that `prepare` wrote, each checked and opened on first use.
 
-    Each is checked against its digest and opened on first use.
-
-    Attributes:
-        directory: pathlib.Path, of a copy on disk if the folder is in a bucket.
-        manifest: the checked manifest.
-
-    ManifestError: the folder is not a finished prepared folder, or one of its files is missing or
-    damaged.
+    `directory` is a copy on disk if the folder is in a bucket. ManifestError: the folder is not a
+    finished prepared folder, or one of its files is missing or damaged.
     """
 
     def __init__(self, directory):
@@ -91,8 +84,8 @@ class Prepared:
         records = passage_records.PassageRecords(self.file(passage_records.FILE_NAME))
         if len(records) != self.manifest.counts.passages:
             stated = f'the manifest says {self.manifest.counts.passages} passages'
-            found = f'{records.path}: {len(records)} rows, {stated}'
-            raise ManifestError(f'{found}; {tables.PREPARED.advice}')
+            found = f'{len(records)} rows, {stated}'
+            raise tables.PREPARED.damaged(records.path, found)
         return records
 
     @functools.cached_property
@@ -117,7 +110,7 @@ class Prepared:
         outside = of_start[(starts < 0) | (starts > lengths[of_start])]
         if len(bad := np.concatenate([bad_mentions, outside, of_start[1:][falls]])):
             told = f'row {bad[0]}: a mention or a sentence is not in its text'
-            raise ManifestError(f'{file}: {told}; {tables.PREPARED.advice}')
+            raise tables.PREPARED.damaged(file, told)
         return table
 
     def passage(self, number: int) -> dict[str, Any]:
@@ -184,8 +177,7 @@ class Prepared:
         'title' (page title and mention, both ways), 'sentence' (two that begin in one sentence),
         'near' (either) or 'all'.
         """
-        if pairs not in PAIR_KINDS:
-            raise InputError(f'pairs={pairs!r}: {", ".join(map(repr, PAIR_KINDS))}')
+        check_choice('pairs', pairs, PAIR_KINDS)
         chosen = np.full(len(self.pairs['topic']), pairs == 'all')
         if pairs in ('title', 'near'):
             chosen |= self.pairs['is_title']

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import write_json
 from opql_jax.corpus.questions import write_questions
@@ -60,8 +60,7 @@ def convert(
     InputError: a file cannot be read, no question of it names a topic, or another process writes
     into the folder of the output.
     """
-    if format not in FORMATS:
-        raise InputError(f'format={format!r}: expected one of {", ".join(FORMATS)}')
+    check_choice('format', format, FORMATS)
     if (other := format_of(path)) not in (None, format):
         raise InputError(f'{path}: the file is {other!r}, not {format!r}: give FORMAT={other}')
     if format == 'metaqa':
@@ -100,6 +99,5 @@ def convert_questions(
         print(f'# {path} ({format}) over {len(vocab):,} entities')
         return
     tables = {'mid_to_qid': mid_to_qid, 'qid_labels': qid_labels}
-    print(
-        convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables).report()
-    )
+    made = convert(format=format, path=path, vocab=vocab, output=output, hops=hops, **tables)
+    print(made.report())

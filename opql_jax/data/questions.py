@@ -190,10 +190,7 @@ def is_file(questions: str) -> bool:
 
 
 def read_file(path: str, vocab: EntityVocab) -> list[Question]:
-    """The questions of a JSON Lines file, see `corpus.questions`.
-
-    InputError as of `read_questions`, or the file is of another known format.
-    """
+    """The questions of a JSON Lines file, see `corpus.questions`; raises as `read_questions`."""
     check_format(path)
     return read_questions(path, vocab)
 

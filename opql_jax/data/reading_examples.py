@@ -162,13 +162,8 @@ def from_passage_questions(
     """Examples of questions with known supporting documents, among others a search confuses.
 
     Of a question's examples the last has not all that support it, and no answer if none that is
-    left states it.
-
-    Args:
-        source, rng: what they are called, and what is drawn with.
-        questions: `{id, question, answer, aliases, supporting}`.
-        documents: title and text of each document by its id.
-        retrieved: the documents that a search finds for each question, by its id, best first.
+    left states it. Questions are `{id, question, answer, aliases, supporting}`; `documents` have
+    title and text by id, and `retrieved` what a search finds for each question, best first.
     """
     for question in questions:
         helping = list(question['supporting'])
@@ -200,11 +195,9 @@ def from_sub_questions(
     steps whose passage lacks it, steps that refer to one of these, and steps that are no sentence
     ('Hello Love >> performer').
 
-    Args:
-        questions: `{answer, aliases, supporting, decomposition}`; '#1' in a step of the
-            decomposition is the answer to the first, and each step has one supporting document.
-        documents: title and text of each document by its id.
-        rng: what others are drawn with.
+    Questions are `{answer, aliases, supporting, decomposition}`: '#1' in a step of the
+    decomposition is the answer to the first, and each step has one supporting document, of
+    `documents` {id: (title, text)}.
     """
     ids = sorted(documents)
     for question in questions:
@@ -284,8 +277,7 @@ def from_known_answers(
 ) -> Iterator[ReadingExample]:
     """Examples of `(question, topic, answers)` and the `(title, text)` of passages found.
 
-    An answer counts in a passage that has the topic, or whose title it is. Which passages help is
-    unknown.
+    An answer counts in a passage that has the topic, in its text or title; which help is unknown.
     """
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]

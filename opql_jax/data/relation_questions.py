@@ -51,13 +51,9 @@ def cloze_question(
 ) -> MarkedQuestion:
     """Turns a passage into a question about mention `i`, its topic, that mention `j` answers.
 
-    'Christopher Nolan directed Inception' becomes 'who directed [Inception]'.
-
-    The mentions do not overlap. The token `unknown`, such as 'who', stands for the target.
-
-    Returns:
-        The tokens from a little before the first of the mentions to a little after the second,
-        marked as `markup.mark_questions` does.
+    'Christopher Nolan directed Inception' becomes 'who directed [Inception]'. The mentions do not
+    overlap, and the token `unknown`, such as 'who', stands for the target. The question, marked as
+    by `markup.mark_questions`, has what is between them and a little on both sides.
     """
     tokens, starts, ends, _ = passage
     first, second = (i, j) if starts[i] <= starts[j] else (j, i)

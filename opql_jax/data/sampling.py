@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus.tables import PREPARED
 
 COLUMNS = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
@@ -173,8 +173,7 @@ class _Seeds:
     """The repeated pairs; all pairs if none is repeated, as L_el can still use them."""
 
     def __init__(self, index, anchors):
-        if anchors not in ANCHORS:
-            raise InputError(f'anchors={anchors!r}: expected {" or ".join(map(repr, ANCHORS))}')
+        check_choice('anchors', anchors, ANCHORS)
         self._pairs = np.flatnonzero(index.repeated | (not index.repeated.any()))
         mentions = np.diff(index.pair_start)[self._pairs]
         self._ends = np.cumsum(mentions) if anchors == 'mentions' else None

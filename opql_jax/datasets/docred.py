@@ -56,14 +56,11 @@ def read_documents(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float = 0.01,
 ) -> list[AnnotatedDocument]:
-    """Reads a file of documents; InputError if it is missing, empty or has too many bad ones.
+    """Reads a file of documents; InputError: missing, empty, or more than a share of bad ones.
 
-    Args:
-        relations: names of the relations by id; labels of other relations are ignored.
-        rejected_path: bad documents and ignored labels are written here as
-            `{document, reason, record}`, numbered from 1; the file is written even when there is
-            none.
-        max_reject_fraction: the share of bad documents above which the file is refused.
+    Labels of other `relations` ({id: name}) are ignored; these and bad documents are written to
+    `rejected_path` as `{document, reason, record}`, numbered from 1, the file also when there is
+    none.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
@@ -147,7 +144,10 @@ def _annotated(record, labels) -> AnnotatedDocument:
         kinds = collections.Counter(mention['type'] for mention in record['vertexSet'][cluster])
         spellings = collections.Counter(_without_article(surface) for surface, _ in mentioned)
         name = max(spellings, key=lambda s: (len(s), spellings[s], s))
-        keys[cluster] = entity_key(kinds.most_common(1)[0][0], name, record['title'])
+        kind = kinds.most_common(1)[0][0]
+        # By which mentions are joined over documents, but people with one-word names ('Paul').
+        other = f' ({record["title"]})' if kind == 'PER' and ' ' not in name else ''
+        keys[cluster] = f'{kind}:{name}{other}'
         names.setdefault(keys[cluster], (name, collections.Counter()))[1].update(spellings)
     sentences = collections.defaultdict(set)
     for cluster, mentioned in by_cluster.items():
@@ -161,14 +161,6 @@ def _annotated(record, labels) -> AnnotatedDocument:
     document = Document(record['title'], record['title'], text, mentions)
     validate(document)
     return AnnotatedDocument(document, names, list(facts), list(apart))
-
-
-def entity_key(kind: str, name: str, title: str) -> str:
-    """The key that joins an entity's mentions over documents: its type and name.
-
-    People with one-word names ('Paul') are other entities in each document.
-    """
-    return f'{kind}:{name} ({title})' if kind == 'PER' and ' ' not in name else f'{kind}:{name}'
 
 
 def join_tokens(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[tuple[int, int]]]]:

@@ -41,10 +41,9 @@ def read_document_file(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """A file's documents with their places, such as 'a.jsonl, line 3'; see `is_document_file`.
+    """A file's documents with their places, such as 'a.jsonl, line 3'; InputError if unreadable.
 
-    `convert` takes records `{id, title, text}`; for bad ones see `rejected`. InputError if the file
-    cannot be read.
+    `convert` takes records `{id, title, text}`; for bad ones see `rejected`.
     """
     suffix = path.suffix.lower()
     if suffix == '.jsonl':

@@ -42,11 +42,8 @@ class EntityResolver:
     ):
         """Reads the tables; InputError names the line or the QID that cannot be read.
 
-        Args:
-            vocab: the entities.
-            mid_to_qid: lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`; the first line of a
-                MID counts.
-            qid_labels: a JSON object `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`.
+        `mid_to_qid` has lines `mid<TAB>qid`, a MID as `m.02mjmr` or `/m/02mjmr`, of which the first
+        counts; `qid_labels` is `{qid: {"label", "aliases": [...], "wikipedia"?: address}}`, JSON.
         """
         self.vocab = vocab
         self._qids = {} if mid_to_qid is None else _read_qids(mid_to_qid)

@@ -109,10 +109,7 @@ def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Questio
 
 
 def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
-    """Reads a question a line (`parse_question`); ids are `{hops}-hop/{file stem}/{line}`.
-
-    InputError names file and line, or the file without a question.
-    """
+    """Reads a question a line (`parse_question`), ids `{hops}-hop/{stem}/{line}`; or InputError."""
     path, questions = files.path(path), []
     for number, line in read_lines(path):
         if line.strip():

@@ -363,10 +363,7 @@ def document_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def document_from_record(record: object) -> Document:
-    """The document of a record `{id, title, text}`; InputError says what is wrong.
-
-    About its title, or what its text defines first, or nothing, and then called by its id.
-    """
+    """The document of `{id, title, text}`, about its title or what its text defines; InputError."""
     about = None
     if isinstance(record, dict):
         record = document_fields(record)
@@ -422,10 +419,7 @@ def _repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
 def _from_file(
     label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]
 ) -> Document:
-    """The document that a file is.
-
-    About its heading, its name if the text mentions it, or what the text defines first.
-    """
+    """The document that a file is, about its heading, its name in the text, or what it defines."""
     document, suffix = _of_file(label, path, process, repeated), path.suffix.lower()
     return _as_read(document, is_filled=suffix in ('.txt', '.md'), is_markdown=suffix == '.md')
 

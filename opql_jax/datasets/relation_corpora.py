@@ -16,7 +16,7 @@ import itertools
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import (
@@ -42,11 +42,12 @@ def read(paths: Sequence[str], names: str) -> list[LabelledSentence]:
     for path in paths:
         if _is_docred(path):
             found += _from_docred(path, known)
-        elif 'triples' in _first_record(path):
+        elif 'triples' in next(_records(path, dict), {}):
             found += _from_trex(path, known)
         else:
             sentences = read_labelled(path)[0]
-            labels = _labels(path) | known
+            labels = {relation: label for relation, label in _records(path, _label) if label}
+            labels |= known
             found += [s._replace(relation=name_of(s.relation, labels)) for s in sentences]
     return found
 
@@ -56,18 +57,15 @@ def name_of(relation: str, known: Mapping[str, str]) -> str:
     return known.get(relation, relation).replace('_', ' ').strip().casefold()
 
 
-def _labels(path) -> dict[str, str]:
-    """The names that the lines of a file give to their relations."""
-    if pathlib.Path(path).suffix != '.jsonl':
-        return {}
-    labels = lambda record: (string_field(record, 'rel'), string_field(record, 'rel_label', ''))
-    return {r: label for _, (r, label) in map_records(path, read_json_lines(path), labels) if label}
+def _records(path, convert: Callable) -> Iterator:
+    """The converted records of a file of JSON Lines; none of another file."""
+    if pathlib.Path(path).suffix == '.jsonl':
+        yield from (record for _, record in map_records(path, read_json_lines(path), convert))
 
 
-def _first_record(path) -> dict:
-    if pathlib.Path(path).suffix != '.jsonl':
-        return {}
-    return next((record for _, record in map_records(path, read_json_lines(path), dict)), {})
+def _label(record: dict) -> tuple[str, str]:
+    """A line's relation, and the name that it gives to this."""
+    return string_field(record, 'rel'), string_field(record, 'rel_label', '')
 
 
 def _is_docred(path) -> bool:
@@ -78,7 +76,7 @@ def _is_docred(path) -> bool:
 
 
 def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
-    for _, (text, spans, triples) in map_records(path, read_json_lines(path), _document_of_trex):
+    for text, spans, triples in _records(path, _document_of_trex):
         starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
         for start, end in itertools.pairwise(starts):
             is_inside = lambda span: start <= span[0] < span[1] <= end

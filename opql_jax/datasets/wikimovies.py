@@ -39,10 +39,7 @@ def entity_vocab(path: str | os.PathLike) -> EntityVocab:
 
 
 def questions(path: str | os.PathLike, vocab: EntityVocab) -> list[dict]:
-    """The records of a file of questions; ids are `{file name}/{line}`.
-
-    Topics are linked by name; questions that name none are skipped. InputError names the line.
-    """
+    """A file's records, ids `{file name}/{line}`; topics are linked by name or skipped."""
     linker, records = MentionLinker(vocab), []
     for number, line in read_lines(path):
         if not line.strip():

@@ -71,10 +71,7 @@ def entity_vocab(folder: str | os.PathLike) -> EntityVocab:
 
 
 def documents(folder: str | os.PathLike, vocab: EntityVocab) -> Iterator[Document]:
-    """Streams the cleaned articles, with mentions of themselves and of their links' targets.
-
-    InputError names the file and line that is missing, truncated or malformed.
-    """
+    """Streams cleaned articles with their mentions and links; InputError names file and line."""
     targets = read_links(Path(folder) / LINKS)
     linker = MentionLinker(vocab)
     for page, title, raw in _articles(Path(folder) / ARTICLES):

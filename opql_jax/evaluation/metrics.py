@@ -36,10 +36,9 @@ def rank_of(ranked: Iterable, gold: Container) -> int:
 
 
 def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking, best first, whose weights fall, against the `gold` answers.
+    """Scores a ranking of falling weights against the answers `gold`; ValueError if these are none.
 
     The predicted set has the answers with at least the share `set_threshold` of the best weight.
-    ValueError if `gold` is empty.
     """
     gold = set(gold)
     if not gold:

@@ -46,23 +46,14 @@ def write_predictions(
 ) -> int:
     """Writes the predictions for `questions` to `output`, which appears only when it is complete.
 
-    Finished chunks are kept in the folder `<output>.parts` until then. Several processes that share
-    a file system each answer every n-th chunk, and the primary one joins them. A complete file is
-    checked and left as it is.
+    `answer` returns the records of a chunk of questions, in order, each with `by`, which identifies
+    the model, the memory and the settings. Finished chunks are kept in the folder `<output>.parts`
+    until then. Several processes that share a file system each answer every n-th chunk, and the
+    primary one joins them. A complete file is checked and left as it is.
 
-    Args:
-        output: the predictions file.
-        questions: in the order of the file.
-        by: identifies the model, the memory and the settings; every record of `answer` has it.
-        answer: returns the records of a chunk of questions, in order.
-
-    Returns:
-        The number of questions that this process answered now.
-
-    Raises:
-        PredictionError: `output` or a chunk holds answers to other questions, or by another model,
-            memory or setting.
-        InputError: another program writes these predictions.
+    Returns the number of questions that this process answered now. PredictionError: `output` or a
+    chunk holds answers to other questions, or `by` another. InputError: another program writes
+    these predictions.
     """
     output = files.path(output)
     parts = output.with_name(output.name + '.parts')

@@ -101,12 +101,7 @@ def build_memory(
         lambda entry_rows: encode(rows[entry_rows]),
         memory_options(prepared, params, selection, **options),
         embed=(lambda: embed_new_entities(encoder, params, prepared, new)) if len(new) else None,
-        on_progress=log_progress,
     )
-    seconds = time.monotonic() - started
-    _log.info('memory of %d entries in %s, %.0f s', len(built), memory_dir, seconds)
-
-
-def log_progress(done: int, total: int, rate: float, eta: float) -> None:
-    """Logs how far an encoding run has come."""
-    _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, total, rate, eta)
+    _log.info(
+        'memory of %d entries in %s, %.0f s', len(built), memory_dir, time.monotonic() - started
+    )

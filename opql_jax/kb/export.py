@@ -4,7 +4,6 @@ import csv
 import os
 import pathlib
 import re
-import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import TextIO
@@ -13,9 +12,9 @@ import numpy as np
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.core.progress import logged
 from opql_jax.core.terminal import printable
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.kb.build_memory import log_progress
 from opql_jax.kb.path_graph import xml_text
 from opql_jax.kb.paths import Fact, facts
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -69,16 +68,14 @@ def export(kb: VirtualKB, output: str | os.PathLike) -> int:
 
 
 def _entries(kb: VirtualKB) -> Iterator[Entry]:
-    memory, started = kb.memory, time.monotonic()
+    memory = kb.memory
     assert memory is not None  # `export` checked it
     counts = np.diff(memory.offsets)
-    for first in range(0, len(memory), _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, len(memory)))
+    firsts = range(0, len(memory), _BLOCK)
+    blocks = (np.arange(first, min(first + _BLOCK, len(memory))) for first in firsts)
+    for rows in logged(blocks, len(memory), 'entries exported'):
         found = facts(kb.store, memory.ids[rows], 1 / counts[memory.topic[rows]])
         yield from zip(memory.topic[rows].tolist(), memory.target[rows].tolist(), found)
-        done = first + len(rows)
-        rate = done / (time.monotonic() - started)
-        log_progress(done, len(memory), rate, (len(memory) - done) / rate)
 
 
 def _write_csv(file: TextIO, vocab: EntityVocab, entries: Iterator[Entry]) -> None:

@@ -19,7 +19,7 @@ from opql_jax.corpus.pairs import mutual_information
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.pair_selection import best_pairs_of_topics, pair_keys, select_pair_rows
 from opql_jax.data.prepared import Prepared
-from opql_jax.kb.build_memory import entry_table, log_progress
+from opql_jax.kb.build_memory import entry_table
 from opql_jax.kb.new_entities import embed_new_entities
 from opql_jax.kb.trained.question_sets import as_tuple, load_questions
 from opql_jax.memory import update as update_lib
@@ -182,7 +182,6 @@ def inject(
             ),
             expected_state=state,
         ),
-        on_progress=log_progress,
     )
     _log.info('%d entries in %s, %.0f s', len(changed), memory_dir, time.monotonic() - started)
 

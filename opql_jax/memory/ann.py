@@ -127,13 +127,7 @@ class ExactIndex:
 
 
 class ScannIndex:
-    """An index opened by `open_index` for one state of its memory.
-
-    Attributes:
-        recall: measured recall@k, k = manifest.k, on queries that did not take part in tuning.
-        leaves, depth: partitions to look into and entries to score exactly, for each query.
-        manifest: the checked manifest.
-    """
+    """An index opened by `open_index` for a state of its memory, with `IndexManifest`'s figures."""
 
     def __init__(
         self, memory: Memory, entity_table, searcher, ids: np.ndarray, manifest: IndexManifest
@@ -158,21 +152,10 @@ class ScannIndex:
     def search(self, query_e, query_r, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The best k entries that the index proposes for each query; scores are exact.
 
-        A query for which it proposes fewer entries than there are to be returned is searched
-        exactly, so that no slot is unused but for want of entries. For another k than the index was
-        tuned for, the depth changes in proportion and the recall is not known.
-
-        Args:
-            query_e, query_r: [B, d_e] and [B, d_r] float32, the parts of the query (W_k folded in).
-            k: entries to return.
-
-        Returns:
-            scores [B, k] float32 in falling order, ties to the lowest row, -inf in unused slots,
-            and the rows of the memory [B, k] int32, -1 in unused slots; `Memory.ids` translates
-            them.
-
-        Raises:
-            InputError: queries of another shape than the memory's keys, or k below 1.
+        Of queries [B, d_e] and [B, d_r] (W_k folded in) it returns scores [B, k] float32, falling,
+        ties to the lowest row, -inf in unused slots, and rows of the memory [B, k] int32, -1 there.
+        A query with too few proposals is searched exactly. For another k than the index was tuned
+        for, the depth changes in proportion. InputError: queries of another shape, or k below 1.
         """
         memory, table = self._memory, self._table
         query_e, query_r = check_queries(
@@ -212,12 +195,9 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
     The table may have gained rows for new entities. Where ScaNN is not installed, or the index was
-    built for exact search, searches exactly, and logs why, once.
-
-    Raises:
-        InputError: no index, another format version or ScaNN, an index of another memory or entity
-            table, one whose memory changed too much, a file that is missing, damaged or not listed,
-            or a ScaNN that does not import.
+    built for exact search, searches exactly, and logs why, once. InputError: no index, another
+    format version or ScaNN, an index of another memory or entity table, one whose memory changed
+    too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
     """
     directory = files.require_local(directory)
     while True:
@@ -260,15 +240,13 @@ def _open(directory, manifest, memory, table):
     schema = ArraySchema('int64', (manifest.num_entries,), ids=(memory.manifest.next_entry,))
     ids = read_array(folder / 'ids.npy', schema, {}, FORMAT.advice)
     if len(np.unique(ids)) < len(ids):
-        raise ManifestError(f'{folder / "ids.npy"}: has an id twice; {FORMAT.advice}')
+        raise FORMAT.damaged(folder / 'ids.npy', 'has an id twice')
     _check_arrays(folder, manifest)
     try:
         searcher = scann.load_searcher(str(folder), assets_backcompat_shim=False)
     except Exception as error:  # of any type, from C++
-        raise ManifestError(
-            f'{folder}: ScaNN cannot read it ({" ".join(str(error).split())[:200]}); '
-            f'{FORMAT.advice}'
-        ) from error
+        reason = ' '.join(str(error).split())[:200]
+        raise FORMAT.damaged(folder, f'ScaNN cannot read it ({reason})') from error
     return ScannIndex(memory, table, searcher, ids, manifest)
 
 
@@ -285,9 +263,8 @@ def _check_arrays(folder: pathlib.Path, manifest: IndexManifest) -> None:
     ):
         numbers = read_array(folder / name, schema, {}, FORMAT.advice, mmap_mode='r')[part]
         if numbers.min(initial=0) < least or numbers.max(initial=0) >= below:
-            raise ManifestError(
-                f'{folder / name}: has numbers that are not {least} to {below - 1}; {FORMAT.advice}'
-            )
+            others = f'has numbers that are not {least} to {below - 1}'
+            raise FORMAT.damaged(folder / name, others)
 
 
 def scann_interface():
@@ -314,11 +291,7 @@ def scann_interface():
 
 
 def searched_by(memory: ShardedMemory, index: ScannIndex | ExactIndex) -> ShardedMemory:
-    """A placed memory whose entries are found by an index; programs compute the scores.
-
-    While the program runs, ScaNN searches on the host. With an exact index the memory is returned
-    as it is, for the program to search.
-    """
+    """A placed memory whose entries ScaNN finds on the host; as it is if the index is exact."""
     if isinstance(index, ExactIndex):
         return memory
     # Held weakly, as JAX keeps what a program was compiled for.
@@ -371,10 +344,7 @@ def _unused(batch, k):
 
 
 def check_queries(query_e, query_r, k, dims):
-    """Queries as float32 arrays, checked.
-
-    Raises InputError unless they are finite, [B, dims[0]] and [B, dims[1]], and k at least 1.
-    """
+    """Queries as float32 arrays; InputError unless finite [B, dims[0]], [B, dims[1]], and k > 0."""
     query_e, query_r = np.asarray(query_e, np.float32), np.asarray(query_r, np.float32)
     if (query_e.shape, query_r.shape) != ((len(query_e), dims[0]), (len(query_e), dims[1])):
         raise InputError(
@@ -424,20 +394,14 @@ def check_files(directory, manifest: IndexManifest) -> None:
     folder = pathlib.PurePath(manifest.folder)
     expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()
     if not re.fullmatch(FOLDER, manifest.folder) or manifest.files.keys() != expected:
-        raise ManifestError(
-            f'{directory / MANIFEST}: does not list {", ".join(SCANN_FILES)} of {FOLDER}, and '
-            f'nothing else; {FORMAT.advice}'
-        )
+        lacks = f'does not list {", ".join(SCANN_FILES)} of {FOLDER}, and nothing else'
+        raise FORMAT.damaged(directory / MANIFEST, lacks)
     present = {f'{folder}/{path.name}' for path in (directory / folder).glob('*')}
     if present - expected:
-        raise ManifestError(
-            f'{directory / min(present - expected)}: not listed in {MANIFEST}: remove it; '
-            f'{FORMAT.advice}'
-        )
+        unlisted = f'not listed in {MANIFEST}: remove it'
+        raise FORMAT.damaged(directory / min(present - expected), unlisted)
     manifest_lib.check_files(directory, manifest, FORMAT)
     manifest_lib.verify_files(directory, manifest, FORMAT)
     if expected and (directory / folder / ASSETS).read_bytes() != _ASSETS.encode():
-        raise ManifestError(
-            f'{directory / folder / ASSETS}: not the list of files that ScaNN writes; '
-            f'{FORMAT.advice}'
-        )
+        other = 'not the list of files that ScaNN writes'
+        raise FORMAT.damaged(directory / folder / ASSETS, other)

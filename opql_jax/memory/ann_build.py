@@ -56,31 +56,25 @@ def build_index(
     """Builds a memory's index, tunes it to a measured recall, and writes it over an old one.
 
     Recall@k is the share of the k best entries, by exact search, that the index returns. On a first
-    sample of queries the least depth with which it reaches the target is found for each number of
-    leaves, and of these settings the one that scores the fewest entries is tried on a second
-    sample. Where recall there is not above the target by two standard errors, the aim on the first
-    sample is raised. The manifest states the recall of the second sample.
+    sample of queries the least depth that reaches the target is found for each number of leaves,
+    and of these settings the one that scores the fewest entries is tried on a second sample, whose
+    recall the manifest states. Where that is not above the target by two standard errors, the aim
+    on the first is raised.
 
-    Recall is a property of queries. Without `queries` they are NUM_QUERIES keys for each sample, of
-    entries drawn evenly, with Gaussian noise of NOISE times their length: this tells how well near
-    neighbours of entries are found. What a trained model asks may lie farther from all keys and be
-    harder, so give its queries where there are any.
-
-    With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that search is
-    exact.
+    Without `queries` a sample is NUM_QUERIES keys, of entries drawn evenly, with Gaussian noise of
+    NOISE times their length. What a trained model asks may be harder, so give its queries where
+    there are any. With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that
+    search is exact.
 
     Args:
         directory: to hold the index, of its own; made if absent.
-        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities and
-            maybe more.
+        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities.
         k, recall: the least recall@k, above 0 and at most 1.
         queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4;
             split evenly in two.
 
-    Raises:
-        InputError: a bad argument, a directory that holds something else, no setting with this
-            recall (the index that was there stays), a ScaNN that does not import, or another
-            process writing here.
+    InputError: a bad argument, a directory that holds something else, no setting with this recall
+    (the index that was there stays), a ScaNN that does not import, or another process writing here.
     """
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:
@@ -221,10 +215,7 @@ def _write(directory, folder, searcher, ids):
 
 
 def _folders(directory):
-    """The folder of the present index, '' for none, and a new name for the next build.
-
-    No reader can have that open. What a killed build left is removed.
-    """
+    """The present index's folder ('' if none) and a new name; removes what a killed build left."""
     before = ''
     if (directory / MANIFEST).exists():
         try:

@@ -8,6 +8,7 @@ removed.
 
 import dataclasses
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping
 
@@ -18,13 +19,15 @@ import pyarrow.compute as pc
 
 from opql_jax.core import distributed, files, locks
 from opql_jax.core.arrays import MAX_MAGNITUDE, SCALE_BYTES, bad_row, scales
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.core.manifest import MANIFEST, Manifest, is_folder_of, read_manifest, write_manifest
 from opql_jax.corpus.sentences import sentence_numbers
 from opql_jax.memory import format, segments
 from opql_jax.memory import manifest as manifest_lib
 from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves
+
+_log = logging.getLogger(__name__)
 
 MENTIONS = ('all', 'average')
 AVERAGED_MENTIONS = 5  # per pair, as in the paper's open-domain memory
@@ -36,8 +39,7 @@ _SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 class EntryTable:
     """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
 
-    Spans are characters of the passage's text, half-open, in code points: of the two mentions, and
-    of the sentences that hold them.
+    Spans, of mentions and of their sentences, are code points of the passage's text, half-open.
     """
 
     topic: np.ndarray
@@ -79,11 +81,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of mined pairs (columns of pairs.parquet, which count mentions by passage).
-
-        Raises:
-            InputError: a pair that names a passage or a mention that does not exist.
-        """
+        """The table of the pairs in pairs.parquet; InputError: no such passage or mention."""
         passage = np.asarray(pairs['passage'])
         mentions = passages['mentions'].combine_chunks()
         starts = passages['sentence_starts'].combine_chunks()
@@ -142,11 +140,11 @@ class BuildOptions:
         mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage,
             topic_start, target_start). 'average': an entry for every (topic, target), the mean of
             up to 5 of its mention pairs drawn with `seed`.
-        dtype: of the stored relations: 'float32', 'float16' or 'bfloat16'; halves are packed.
+        dtype: of the stored relations: 'float32' (if None), 'float16' or 'bfloat16'; None for
+            halves, which are packed in 8 bits.
         shard_rows: entries per shard.
 
-    Raises:
-        InputError: a value that is not among these.
+    InputError: a value that is not among these.
     """
 
     num_entities: int
@@ -154,15 +152,13 @@ class BuildOptions:
     hashes: Mapping[str, str]
     mentions: str = 'all'
     seed: int = 0
-    dtype: str = 'float32'
+    dtype: str | None = None
     shard_rows: int = 16384
     covers: manifest_lib.Covers | None = None
 
     def __post_init__(self):
-        if self.mentions not in MENTIONS:
-            raise InputError(f'mentions={self.mentions!r} is not one of {", ".join(MENTIONS)}')
-        if self.dtype not in format.ROW_DTYPES:
-            raise InputError(f'dtype={self.dtype!r} is not one of {", ".join(format.ROW_DTYPES)}')
+        check_choice('mentions', self.mentions, MENTIONS)
+        check_choice('dtype', self.dtype or 'float32', format.ROW_DTYPES)
         if self.shard_rows < 1:
             raise InputError(f'shard_rows={self.shard_rows} must be at least 1')
         if missing := set(HASHES) - set(self.hashes):
@@ -172,9 +168,6 @@ class BuildOptions:
 # Relations of rows of an entry table: row ids [m] int64 -> [m, relation_dim], in float32; or the
 # halves that they are sums of.
 Encode = Callable[[np.ndarray], np.ndarray] | Halves
-# Called after each encoded shard with (mention pairs done, their total, pairs per second, seconds
-# left).
-ProgressCallback = Callable[[int, int, float, float], None]
 
 
 def build(
@@ -183,7 +176,6 @@ def build(
     encode: Encode,
     options: BuildOptions,
     embed: Callable[[], np.ndarray] | None = None,
-    on_progress: ProgressCallback | None = None,
 ) -> Memory:
     """Builds a memory, or resumes or opens one begun or finished with the same inputs.
 
@@ -193,28 +185,29 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: the relations of `entries`; called once per shard, and must give the same values for
-            the same ids.
-        options: see there.
+        encode: their relations; called once per shard, and must give the same values for the same
+            ids.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
             entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
-        on_progress: see `ProgressCallback`.
 
-    Raises:
-        InputError: no entries, or entity ids that are not in the vocabulary; a directory with a
-            memory built from something else, or with other files; another process writing there;
-            relations of the wrong shape or not finite; halves of averages.
-        OSError: the disk is full or the directory cannot be written; a later run resumes.
+    InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory
+    built from something else, or with other files; another process writing there; relations of the
+    wrong shape or not finite; halves of averages, or with a dtype. OSError: the directory cannot be
+    written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
-    of_halves = {'relations': 'halves', 'dtype': 'int8'} if isinstance(encode, Halves) else {}
+    stored = {'dtype': options.dtype or 'float32'}
+    if isinstance(encode, Halves):
+        if options.dtype:
+            raise InputError(f'dtype={options.dtype!r}: halves are stored in 8 bits: leave it out')
+        stored = {'relations': 'halves', 'dtype': 'int8'}
     plan = manifest_lib.BuildPlan(
         format=manifest_lib.PLAN_FORMAT.name,
         version=manifest_lib.PLAN_FORMAT.version,
         files={},
         pairs_sha256=entries.hash(),
-        **(dataclasses.asdict(options) | of_halves),
+        **(dataclasses.asdict(options) | stored),
     )
     primary = distributed.is_primary()
     with distributed.writer(directory):
@@ -223,7 +216,7 @@ def build(
         if not primary:
             finished = _is_finished(directory, plan)
         if not finished:
-            _build(directory, entries, encode, plan, embed, on_progress)
+            _build(directory, entries, encode, plan, embed)
         if primary and is_folder_of(directory, manifest_lib.PLAN_FORMAT):
             segments.remove_records(directory, _SEGMENT)
             (directory / manifest_lib.PLAN).unlink()
@@ -231,11 +224,9 @@ def build(
     return Memory.open(directory)
 
 
-def _build(directory, entries, encode, plan, embed, on_progress):
+def _build(directory, entries, encode, plan, embed):
     """Writes everything that is missing, the manifest last."""
-    segment, digests, num_mentions = write_entries(
-        directory, (_SEGMENT, 0), entries, encode, plan, on_progress
-    )
+    segment, digests, num_mentions = write_entries(directory, (_SEGMENT, 0), entries, encode, plan)
     if not distributed.is_primary():
         return
     fields = {'num_entries': segment.num_entries, 'num_mentions': num_mentions}
@@ -252,20 +243,13 @@ def _build(directory, entries, encode, plan, embed, on_progress):
     write_manifest(directory, manifest_lib.FORMAT, msgspec.structs.asdict(plan) | fields, digests)
 
 
-def write_entries(
-    directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan, on_progress=None
-):
+def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.BuildPlan):
     """Encodes mention pairs as one segment, with the shards that an earlier run finished.
 
     `segment_start` is the name of the segment and the id of its first entry. Of several processes
-    each encodes its shards, and the first one then writes what remains.
-
-    Returns:
-        (the segment as the manifest lists it, {file: digest}, number of mention pairs used), on the
-        first process.
-
-    Raises:
-        InputError: relations of the wrong shape or not finite.
+    each encodes its shards; the first one writes the rest, and returns (the segment as the manifest
+    lists it, {file: digest}, number of mention pairs used). InputError: relations of the wrong
+    shape or not finite.
     """
     (name, first_entry), processes = segment_start, distributed.process_count()
     rows, first = _grouped(entries, plan.mentions, plan.seed)
@@ -276,19 +260,17 @@ def write_entries(
     start_time, encoded = time.monotonic(), 0
 
     def make_shard(start, stop):
+        nonlocal encoded
         shard_rows, begins = rows[first[start] : first[stop]], first[start:stop] - first[start]
         relations = None if halves else _encode(encode, shard_rows, begins, plan)
         counts = np.diff(np.append(begins, len(shard_rows)))
         entry = np.repeat(np.arange(first_entry + start, first_entry + stop), counts)
         of_rows = {key: column[shard_rows] for key, column in columns.items()}
+        encoded += len(shard_rows)
+        done, rate = int(first[stop]), encoded / max(time.monotonic() - start_time, 1e-9)
+        eta = (len(rows) - done) / rate / processes
+        _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, len(rows), rate, eta)
         return relations, of_rows | {'entry': entry}
-
-    def on_written(start, stop):
-        nonlocal encoded
-        encoded += int(first[stop] - first[start])
-        if on_progress is not None:
-            done, rate = int(first[stop]), encoded / max(time.monotonic() - start_time, 1e-9)
-            on_progress(done, len(rows), rate, (len(rows) - done) / rate / processes)
 
     segment = segments.Segment(
         name=name,
@@ -300,12 +282,11 @@ def write_entries(
         halves=halves,
     )
     if processes > 1:
-        share = distributed.process_index(), processes
-        segments.write(directory, segment, make_shard, share, on_written)
+        segments.write(directory, segment, make_shard, (distributed.process_index(), processes))
         distributed.barrier('all shards are there')
         if not distributed.is_primary():
             return None, {}, len(rows)
-    return *segments.write(directory, segment, make_shard, None, on_written), len(rows)
+    return *segments.write(directory, segment, make_shard), len(rows)
 
 
 def check_entries(entries: EntryTable, num_entities: int) -> None:
@@ -371,12 +352,7 @@ def _is_finished(directory, plan) -> bool:
 
 
 def _grouped(entries, mentions, seed):
-    """Which mention pairs make up which entry.
-
-    Returns:
-        rows [m] of the table in entry order, and first [N + 1]: entry i is made of
-        rows[first[i]:first[i + 1]].
-    """
+    """Rows [m] of the table in entry order, and first [N + 1]: where those of each entry begin."""
     order = np.lexsort(
         (entries.target_start, entries.topic_start, entries.passage, entries.target, entries.topic)
     )

@@ -7,11 +7,7 @@ from opql_jax.memory.manifest import Covers
 
 
 def covered(memory: Memory, prepared: Prepared) -> Covers:
-    """What the manifest states of the text that a memory has.
-
-    Raises:
-        InputError: the memory is of other text than `prepared` and the folders that it continues.
-    """
+    """What the manifest states of the text; InputError: `prepared` neither is nor continues it."""
     covers = memory.manifest.covers
     passages = {folder.prepared: folder.passages for folder in prepared.folders}
     if covers and covers.passages == passages.get(covers.prepared, -1) <= len(prepared.passages):

@@ -108,10 +108,7 @@ def relation_bits(relations):
 
 
 def relation_values(relations):
-    """What `relation_bits` was given.
-
-    Inside a loop XLA for CPUs would first turn a whole bfloat16 array into float32.
-    """
+    """What `relation_bits` was given, lest XLA for CPUs converts whole bfloat16 arrays in loops."""
     return (
         lax.bitcast_convert_type(relations, jnp.bfloat16)
         if relations.dtype == jnp.uint16
@@ -120,18 +117,12 @@ def relation_values(relations):
 
 
 def rankable(scores):
-    """Scores for `top_k`: those that are not finite become -inf, which is never found.
-
-    -0.0, which would be ranked below 0.0, becomes 0.0.
-    """
+    """Scores for `top_k`: -inf where not finite, and 0.0 for -0.0, which would rank below it."""
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
 
 
 def set_embedding(topics, weights, entity_table):
-    """Centroid of a weighted set, e_X = sum_x alpha_x E[x]: [B, d_e] float32.
-
-    Of topics [B, K] (-1 if unused) and weights [B, K].
-    """
+    """Centroids sum_x alpha_x E[x] of weighted topics [B, K] (-1 if unused): [B, d_e] float32."""
     alpha = jnp.where(topics >= 0, weights, 0.0)
     rows = entity_table[jnp.maximum(topics, 0)].astype(jnp.float32)
     return jnp.einsum('bx,bxd->bd', alpha, rows, precision=_PRECISION)
@@ -169,16 +160,8 @@ def top_k(
     takes more blocks. Queries of a large batch are searched in groups of similar numbers of
     entries, so that few wait for one with a hundred times as many.
 
-    Args:
-        memory: the memory, whole on each device.
-        entity_table: [n, d_e].
-        queries, topics: B queries, and their topics X.
-        k: entries to keep (static).
-        block: slots per step (static). The result does not depend on it.
-
-    Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in
-        unused slots.
+    The memory lies whole on each device, E is [n, d_e], and `k` and `block` are static. Returns
+    scores [B, k] float32, falling, -inf in unused slots, and rows [B, k] int32, -1 there.
     """
     if k < 1 or block < 1:
         raise InputError(f'k and block must be at least 1, not k={k}, block={block}')
@@ -256,11 +239,7 @@ def _best_slots(queries, memory, k, block):
 
 
 def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicSet, entry_rows):
-    """The scores of chosen entries, with gradients to all that they are computed from.
-
-    `entry_rows` [B, k] are of entries whose topic is among the query's topics, -1 in unused slots,
-    whose scores mean nothing.
-    """
+    """Scores, with gradients, of the entries `entry_rows` [B, k] (-1 unused) of queries' topics."""
     rows = jnp.maximum(entry_rows, 0)
     number = jnp.argmax(topics.entities[:, None, :] == memory.topic[rows][:, :, None], axis=-1)
     shared = _topic_scores(queries.entity, topics.entities, entity_table, topics.log_weights)
@@ -272,8 +251,7 @@ def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicS
 def weigh(queries: Queries, scores, entry_rows, targets) -> Followed:
     """The weights of kept entries and of their targets, all [B, k]; with gradient to `scores`.
 
-    A query that is not finite finds nothing; its weights are NaN, lest training or an answer
-    mistake it for one that leads nowhere.
+    They are NaN of a query that is not finite, lest it is mistaken for one that leads nowhere.
     """
     beta = masked_softmax(scores, entry_rows >= 0)
     entities, weights = aggregate(targets, beta)
@@ -292,13 +270,9 @@ def follow(
     k: int,
     block: int = BLOCK,
 ) -> Followed:
-    """One hop from a weighted set of topics to the weighted set of their targets.
+    """One hop from a weighted set of topics to the weighted set of their targets; see `top_k`.
 
-    Args as in `top_k`.
-
-    Returns:
-        Followed, with gradient through `weights` and `beta` to everything `rescore` is
-        differentiable in.
+    `weights` and `beta` have a gradient to everything that `rescore` is differentiable in.
     """
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)

@@ -202,14 +202,9 @@ class Memory:
     ) -> 'Memory':
         """Opens the memory in `directory`, on disk or in a bucket, of which a copy is opened.
 
-        Args:
-            directory: what `build` wrote.
-            encoder_hash, vocabulary_hash: `params_hash` of the encoder and hash of the vocabulary
-                in use; None leaves it unchecked.
-
-        Raises:
-            ManifestError: no memory, an unfinished build, another format version, a missing or
-                truncated file, or a memory built with another encoder or vocabulary.
+        `encoder_hash` and `vocabulary_hash` are those of what is in use; None checks nothing.
+        ManifestError: no memory, an unfinished build, another format version, a missing or
+        truncated file, or a memory built with another encoder or vocabulary.
         """
         if files.is_remote(directory):
             read_manifest(directory)  # which says best what is wrong with a folder
@@ -268,11 +263,7 @@ class Memory:
             )
 
     def arrays(self) -> MemoryArrays:
-        """The living entries as device arrays for `memory.follow`, which speaks of rows.
-
-        Without entries there is one row that belongs to no topic, since nothing can be gathered
-        from no rows.
-        """
+        """The living entries as device arrays for `memory.follow`; without any, one of no topic."""
         if len(self) >= 2**31:
             raise ManifestError(
                 f'{self.directory}: {len(self)} entries do not fit int32 ids; shard the memory'
@@ -315,11 +306,7 @@ class Memory:
         return rows if self._place is None else self._place[rows]
 
     def rows(self, entry_ids) -> np.ndarray:
-        """The rows [n] int64 of entries.
-
-        Raises:
-            IndexError: an id that is no living entry.
-        """
+        """The rows [n] int64 of entries; IndexError for an id that is no living entry."""
         entry_ids = np.asarray(entry_ids, np.int64).reshape(-1)
         by_id = self._by_id
         rows, missing = np.zeros_like(entry_ids), entry_ids
@@ -341,9 +328,8 @@ class Memory:
     def provenance(self, entry_ids) -> list[dict]:
         """Where entries were read: for each id a dict per mention pair, several if averaged.
 
-        It has `entry` and `passage` ids, and the character spans (start, end) `topic`, `target`,
-        `topic_sentence` and `target_sentence`; offsets are code points of the passage text.
-        IndexError: an id that is no living entry.
+        It has `entry` and `passage` ids, and the spans (start, end) of SPANS in code points of the
+        passage. IndexError: an id that is no living entry.
         """
         columns = self.mentions(self.rows(entry_ids))
         columns = {name: column.tolist() for name, column in columns.items()}
@@ -395,15 +381,14 @@ class Memory:
     def relation_shards(self) -> list[np.ndarray]:
         """The relations as stored: [rows, d_r], or packed halves of mentions, two rows of each.
 
-        End to end relations are in a memory as built or compacted the N rows, otherwise by segment
-        and with those of deleted entries.
+        After an update they are by segment, with those of deleted entries.
         """
         # Which are hashed without holding Python's lock.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             return list(pool.map(self._relations.__getitem__, range(len(self._relations))))
 
     def _damaged(self, name: str, what: str) -> ManifestError:
-        return _damaged(self.directory, name, what)
+        return FORMAT.damaged(self.directory / name, what)
 
     def _check_hash(self, kind: str, used: str) -> None:
         built = self.manifest.hashes.get(kind)
@@ -442,10 +427,6 @@ def halves_file(segment: str, number: int) -> str:
     return f'{segment}/halves-{number:05d}.npy'
 
 
-def _damaged(directory, name: str, what: str) -> ManifestError:
-    return ManifestError(f'{directory / name}: {what}; {FORMAT.advice}')
-
-
 def _load(directory, manifest: MemoryManifest, name: str, schema: ArraySchema) -> np.ndarray:
     file = manifest_lib.checked_file(directory, name, manifest, FORMAT)
     return read_array(file, schema, {}, FORMAT.advice, mmap_mode='r')
@@ -466,11 +447,8 @@ def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -
     relations = _load(directory, manifest, name, ArraySchema(stored, shape))
     relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, width)
     if (row := bad_row(scales(relations) if is_packed else relations)) is not None:
-        raise _damaged(
-            directory,
-            name,
-            f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}',
-        )
+        bad = f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}'
+        raise FORMAT.damaged(directory / name, bad)
     return relations
 
 
@@ -485,15 +463,13 @@ def _read_mentions(
     columns = {name: column[by_entry] for name, column in columns.items()}
     entries, passage = np.unique(columns['entry']), columns['passage']
     if not np.array_equal(entries, np.sort(shards[shard].ids)):
-        raise ManifestError(f'{file}: its entries are not those of the shard; {FORMAT.advice}')
+        raise FORMAT.damaged(file, 'its entries are not those of the shard')
     passages = manifest.covers.passages if manifest.covers else 2**31
     if passage.min() < 0 or passage.max() >= passages:
-        raise ManifestError(
-            f'{file}: names passages {passage.min()} to {passage.max()} of {passages}; '
-            f'{FORMAT.advice}'
-        )
+        others = f'names passages {passage.min()} to {passage.max()} of {passages}'
+        raise FORMAT.damaged(file, others)
     for span in SPANS:
         start, end = columns[f'{span}_start'], columns[f'{span}_end']
         if (start < 0).any() or (end < start).any():
-            raise ManifestError(f'{file}: a span {span} ends before it begins; {FORMAT.advice}')
+            raise FORMAT.damaged(file, f'a span {span} ends before it begins')
     return columns

@@ -29,19 +29,13 @@ MAX_PAIRS = 1 << 30
 
 
 def log_weights(weights):
-    """Logarithm of weights, finite and with a finite gradient where they are 0.
-
-    Of an array of NumPy or JAX.
-    """
+    """Logarithm of weights (NumPy's or JAX's), it and its gradient finite where they are 0."""
     xp = weights.__array_namespace__()
     return xp.log(xp.maximum(weights, MIN_WEIGHT))
 
 
 def masked_softmax(logits, valid=True):
-    """Softmax over the valid places of the last axis, 0 elsewhere.
-
-    All 0 (with zero gradient) if none is valid. Of arrays of NumPy or JAX.
-    """
+    """Softmax over valid places of the last axis, 0 elsewhere and (with gradient 0) if none is."""
     xp = logits.__array_namespace__()
     peak = xp.max(xp.where(valid, logits, -xp.inf), axis=-1, keepdims=True)
     peak = xp.where(xp.isfinite(peak), peak, 0.0)
@@ -53,12 +47,8 @@ def masked_softmax(logits, valid=True):
 def aggregate(targets, beta):
     """Adds up the weights `beta` of equal targets, both [B, k], -1 in unused slots, on devices.
 
-    Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`; with
-        gradient to beta.
-
-    Raises:
-        InputError: k is too large for the number of queries.
+    Returns entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`, with
+    gradient to beta. InputError: k is too large for the number of queries.
     """
     count, k = targets.shape
     if count * k * k > MAX_PAIRS:

@@ -45,8 +45,7 @@ def note(directory, manifest):
 def clean(directory, manifest, plan=None):
     """Removes what killed updates left, and what the manifest no longer names unless open.
 
-    The segment of an unfinished injection stays, but for partial files, if `plan` is what it was
-    begun with.
+    The segment of the unfinished injection that `plan` is of stays, but for partial files.
     """
     noted = read_manifest(directory, PLAN).names if is_folder_of(directory, PLAN) else []
     kept = []

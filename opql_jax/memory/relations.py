@@ -37,9 +37,8 @@ class Halves(NamedTuple):
 def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The relations of entries [n, 2], see `Halves`: [n, d_r] float32 of unit length.
 
-    `take` gives packed halves [m, d_r + 4] by their numbers [m]: 2 i is the first half of mention
-    i, 2 i + 1 its second. Numbers of a relation are turned by d_r / 2 places where the topic comes
-    after the target.
+    `take` gives packed halves [m, d_r + 4] by number: 2 i is the first half of mention i, 2 i + 1
+    its second. Where the topic comes after the target, numbers are turned by d_r / 2 places.
     """
     count, dim = len(mentions), take(np.zeros(0, np.int64)).shape[1] - SCALE_BYTES
     relations = np.empty((count, dim), np.float32)
@@ -58,11 +57,7 @@ def sums(mentions: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> np.n
 
 
 class Shards:
-    """An array [n, d] over several files, each read when a row of it is first needed.
-
-    Attributes:
-        first: [files + 1], the row that each file begins with.
-    """
+    """An array [n, d] over files, each read when first needed; file i begins at row `first[i]`."""
 
     def __init__(
         self,
@@ -95,10 +90,7 @@ class Shards:
 
 
 def by_shard(places: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields (shard, indices into `places`, rows of the shard) for every shard that has places.
-
-    Shard i begins at `first[i]`.
-    """
+    """Yields (shard, indices into `places`, its rows) of each shard that has places."""
     order = np.argsort(places, kind='stable')
     bounds = np.searchsorted(places[order], first)
     for shard in np.flatnonzero(np.diff(bounds)).tolist():

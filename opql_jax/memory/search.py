@@ -36,9 +36,7 @@ def choose(
 ):
     """The rows [B, k] int32 of the best entries for each query, best first; -1 in unused slots.
 
-    Args and errors as of `top_k`.
-
-    Their order is that of the scores by which they were chosen, which keys give up to rounding.
+    As `top_k`, but in the order of the scores by which they were chosen: keys give these rounded.
     """
     if not len(queries.entity):
         raise InputError('a search needs at least one query')
@@ -59,10 +57,7 @@ def choose(
 
 
 def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter):
-    """`choose` by an index on the host, which knows no filter.
-
-    If the filter bars too much of what it proposes, the search is exact.
-    """
+    """`choose` by an index on the host; exactly if the filter bars too much of what it proposes."""
     assert memory.propose is not None
     is_filtered = any(part is not None for part in filter)
     asked = k * (_ASKED_FILTERED if is_filtered else 1)
@@ -91,28 +86,15 @@ def _proposed(memory: ShardedMemory, entity_table, queries: Queries, k: int, fil
 def top_k(
     memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
 ):
-    """Finds the best k entries of the memory for each query, without gradient.
+    """Finds the best k entries of the memory for each of B queries, without gradient.
 
-    Call it inside `jax.jit`.
+    Call it inside `jax.jit`, with a static k. Rows of `entity_table` [n, d_e] are split over all
+    devices of the memory's mesh; an n they do not divide is padded, a copy. Keys that the memory
+    lacks and needs are computed, which moves all of E. Where scores are equal up to rounding, the
+    result may depend on the number of devices.
 
-    Where scores are equal up to rounding, the result may depend on the number of devices.
-
-    Args:
-        memory: the memory. Without keys, where it needs them, these are computed, which moves all
-            of E.
-        entity_table: [n, d_e], rows split over all devices of the memory's mesh; an n they do not
-            divide is padded, a copy.
-        queries: Queries of B rows.
-        k: entries to return per query (static); there may be fewer in the memory.
-        filter: which entries each query may find.
-
-    Returns:
-        scores [B, k] float32 in falling order, -inf in unused slots, and rows [B, k] int32, -1 in
-        unused slots.
-
-    Raises:
-        InputError: no query, k below 1, or a filter by passages of a memory that was placed without
-            them.
+    Returns scores [B, k] float32, falling, -inf in unused slots, and rows [B, k] int32, -1 there.
+    InputError: no query, k below 1, or a filter by passages of a memory placed without them.
     """
     rows = choose(memory, entity_table, queries, k, filter)
     scores, _, _ = rescore(memory, *lax.stop_gradient((entity_table, queries)), rows)
@@ -131,13 +113,8 @@ def _best_first(scores, rows, *others):
 def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     """Scores of chosen entries, with gradient to queries, relations and the entity table.
 
-    Args:
-        memory, entity_table, queries: as in `top_k`.
-        entry_rows: [B, k] int32; -1 in unused slots.
-
-    Returns:
-        scores [B, k] float32, 0 in unused slots; topics and targets, both [B, k] int32, -1 in
-        unused slots.
+    Of `entry_rows` [B, k] int32, -1 in unused slots: scores [B, k] float32, 0 there; topics and
+    targets, both [B, k] int32, -1 there. All else as in `top_k`.
     """
     layout = QueryLayout.of(len(entry_rows), memory.mesh)
 
@@ -169,11 +146,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
 def retrieve(
     memory: ShardedMemory, entity_table, queries: Queries, k: int, filter: SearchFilter = EVERYTHING
 ) -> Followed:
-    """Searches, and weights the targets of what was found. Args as in `top_k`.
-
-    Returns:
-        Followed, with gradient to the queries, the relations and the entity table.
-    """
+    """Searches (`top_k`) and weights the targets, with gradient to queries, relations and E."""
     entry_rows = choose(memory, entity_table, queries, k, filter)
     scores, _, targets = rescore(memory, entity_table, queries, entry_rows)
     return weigh(queries, *_best_first(scores, entry_rows, targets))

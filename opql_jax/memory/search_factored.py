@@ -24,8 +24,6 @@ MAX_SCORE_BYTES = 1 << 28  # of all scores alive at a time
 # should hold, and rows of one. A chunk is a copy of its relations, which few scores are not worth:
 # up to _WHOLE of them come from all rows at once, if these need no conversion.
 _SCORES, _ROWS, _WHOLE = 1 << 18, (1 << 10, 1 << 12), 1 << 21
-# Buckets that 'approx' keeps for each entry to be found.
-_OVERSAMPLING = 8
 # Numbers of relations gathered at a time when rows are scored again; the cache should hold them.
 _GATHERED = 1 << 20
 
@@ -39,13 +37,12 @@ class _Choice(NamedTuple):
 
 
 def _choice(memory: ShardedMemory, k: int, queries: int) -> _Choice:
-    rows, approx = len(memory.topic), memory.mode == 'approx'
-    keep, size = (k * _OVERSAMPLING, BUCKET // 4) if approx else (k, BUCKET)
+    rows, size = len(memory.topic), BUCKET
     # About as many buckets to choose from as rows to score again.
-    while size > 1 and rows < size * size * keep:
+    while size > 1 and rows < size * size * k:
         size //= 2
-    chunk = min(_chunk_rows(queries, rows, _codes(memory).dtype == jnp.float32), rows)
-    return _Choice(keep, size, max(1, chunk // size) * size)
+    chunk = min(_chunk_rows(queries, rows, memory.relations.dtype == jnp.float32), rows)
+    return _Choice(k, size, max(1, chunk // size) * size)
 
 
 def _chunk_rows(queries, rows, plain):
@@ -53,11 +50,6 @@ def _chunk_rows(queries, rows, plain):
     if plain and queries * rows <= _WHOLE:
         return rows
     return min(max(_SCORES // queries, _ROWS[0]), _ROWS[1])
-
-
-def _codes(memory):
-    """What rows are chosen by, [N', d]."""
-    return memory.relations if memory.factors.codes is None else memory.factors.codes
 
 
 def _at(array, places):
@@ -104,13 +96,12 @@ def _filtered(scores, filter, memory, rows_of):
 def _choose(query_r, filter, entity_scores, memory, choice):
     """Rows in which the best k are, [m] int32 rising, and which of them count, [m] bool."""
     (keep, size, chunk), rows, factors = choice, len(memory.topic), memory.factors
-    query = query_r if factors.directions is None else _products(query_r, factors.directions.T)
 
     def step(_, number):
         first = number * (chunk // size)
         start = jnp.minimum(first, (rows - chunk) // size)  # the last chunk overlaps the one before
         part = lambda array: lax.dynamic_slice_in_dim(array, start * size, chunk)
-        scores = _products(query, relation_values(part(_codes(memory))))
+        scores = _products(query_r, relation_values(part(memory.relations)))
         scores = _filtered(
             _sum_of(scores, _at(entity_scores, part(factors.slot))), filter, memory, part
         )

@@ -98,10 +98,7 @@ def _search_shard(memory, queries, filter, *, layout, k):
     precision = lax.Precision.HIGHEST if memory.keys.dtype == jnp.float32 else None
 
     def best_of(part, start, first):
-        """The best of the rows that `part` takes, from `start` on.
-
-        Those before `first` were seen before.
-        """
+        """The best of the rows that `part` takes from `start` on; before `first` they were seen."""
         keys, topic, target = part(memory.keys), part(memory.topic), part(memory.target)
         passages = None if memory.passages is None else part(memory.passages)
         scores = lax.dot_general(

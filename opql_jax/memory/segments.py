@@ -57,20 +57,13 @@ def write(
     segment: Segment,
     make_shard: Callable[[int, int], tuple[np.ndarray | None, dict[str, np.ndarray]]],
     part: tuple[int, int] | None = None,
-    on_written: Callable[[int, int], None] | None = None,
 ) -> tuple[SegmentInfo, dict[str, files.Digest]]:
     """Writes a segment, taking over the shards that an earlier run of the same finished.
 
-    Args:
-        directory, segment: of the memory, and what to write.
-        make_shard: (start, stop) -> relations [stop - start, d_r] of those rows in the stored
-            dtype, None where halves are stored, and the columns of `format.PROVENANCE`.
-        part: (i, n) writes shards i, i + n, i + 2 n and so on, and nothing else, for another call
-            to take over; None for all.
-        on_written: called with (start, stop) after each shard that was not there already.
-
-    Returns:
-        (the segment as the manifest lists it, {file: digest}).
+    `make_shard(start, stop)` gives relations [stop - start, d_r] of those rows in the stored dtype,
+    None where halves are stored, and the columns of `format.PROVENANCE`. With a `part` (i, n) only
+    shards i, i + n, i + 2 n and so on are written, for another call to take over. Returns (the
+    segment as the manifest lists it, {file: digest}).
     """
     digests, num_mentions = {}, 0
     columns = {column: getattr(segment, column) for column in _COLUMNS}
@@ -105,8 +98,6 @@ def write(
             shard = {} if relations is None else write_array(directory, relations_file, relations)
             shard |= _write_provenance(directory, provenance_file, provenance)
             write_json(directory, record, shard)
-            if on_written is not None:
-                on_written(start, stop)
         digests |= shard
     return SegmentInfo(
         segment.name, len(segment.topic), segment.num_entities, num_mentions
@@ -122,17 +113,10 @@ def _own_shards(
 
 
 def names_of(directory: pathlib.Path, segment: str) -> list[str]:
-    """The names of a segment's files in a memory's folder, finished or not, and no others.
-
-    Raises:
-        InputError: the folder of the segment is a link.
-    """
+    """A segment's files in a memory's folder, finished or not; InputError if that is a link."""
     names = files.names_below(directory, segment, depth=0)
-    return [
-        name
-        for name in names
-        if files.matches((files.whole_name(name) or name).removeprefix(f'{segment}/'), _FILES)
-    ]
+    whole = lambda name: (files.whole_name(name) or name).removeprefix(f'{segment}/')
+    return [name for name in names if files.matches(whole(name), _FILES)]
 
 
 def remove(directory: pathlib.Path, segment: str) -> None:
@@ -156,17 +140,14 @@ def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[s
     # write.
     buffer = io.BytesIO()
     np.save(buffer, stored, allow_pickle=False)
-    with files.atomic_path(files.below(directory, name)) as partial:
-        partial.write_bytes(buffer.getbuffer())
+    files.write_bytes(files.below(directory, name), buffer.getbuffer())
     return {name: files.digest(directory / name)}
 
 
 def write_json(directory: pathlib.Path, name: str, value) -> None:
     """Writes JSON, atomically."""
-    with files.atomic_path(files.below(directory, name)) as partial:
-        partial.write_bytes(
-            msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1) + b'\n'
-        )
+    encoded = msgspec.json.format(msgspec.json.encode(value, order='sorted'), indent=1)
+    files.write_bytes(files.below(directory, name), encoded + b'\n')
 
 
 def _finished_shard(directory, record, names):

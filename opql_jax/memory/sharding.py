@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.core import distributed
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.memory.follow import relation_bits
 from opql_jax.parallel.mesh import ROWS, platform_of, row_devices
 
@@ -23,10 +23,6 @@ MODES = ('exact', 'approx')
 BUCKET = 32
 # Numbers of a TPU's vector register, in a row.
 _LANES = 128
-# Relations that the leading directions are computed from, at most.
-_SAMPLED_ROWS = 1 << 16
-# Rows that are so many times as long as the median count as that long in this computation.
-_LONG = 8
 
 
 @jax.tree_util.register_dataclass
@@ -38,16 +34,10 @@ class Factors:
         topics: [T] int32, the entities that are topics, in rising order.
         slot: [N'] int32, the position of the entry's topic in `topics`; T in padding, which is
             never found.
-        codes: what rows are chosen by in 'approx': [N', d_p] float32, the products of relations and
-            `directions`; None in 'exact'.
-        directions: [d_r, d_p] float32, the d_p = 3/8 d_r orthogonal directions in which relations
-            are longest; None in 'exact'.
     """
 
     topics: jax.Array
     slot: jax.Array
-    codes: jax.Array | None = None
-    directions: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -89,31 +79,18 @@ def shard_memory(
     """Places a memory on a mesh, rows split over all its devices.
 
     An 'approx' search computes the scores of the entries that it returns exactly, and may miss some
-    of the best. On a CPU it chooses entries by 3/8 of the directions of their relations. Recall@32
-    measured on relations of trained encoders, with relations of other entries as queries: demo (20
-    k x 256) 1.000; 80 k sentence pairs of Wikispeedia (x 256, 300 steps) 1.000 with the topic's
-    entity in the query, 0.999 without, 0.995 for differences of two relations. Relations that need
-    all their directions are not found so well: 0.94 among 8 k random ones. On an accelerator it
-    chooses by bfloat16 products, on a TPU with the partial reduction of `lax.approx_max_k`
-    (expected recall 0.99).
+    of the best: it chooses by bfloat16 products, on a TPU with the partial reduction of
+    `lax.approx_max_k` (expected recall 0.99). On one CPU device it is the exact one, and fast where
+    equal topics lie together.
 
-    Args:
-        topic, target: [N] int32; on a CPU the search is fast where equal topics lie together.
-        relations: [N, d_r] float32, float16 or bfloat16.
-        mesh, mode: as `make_mesh` makes them, and 'exact' or 'approx', how the memory will be
-            searched.
-        passages: [N, P] int32, the passages that each entry was read in, -1 in unused slots; for
-            searches that exclude some.
-
-    Raises:
-        InputError: an unknown mode, arrays that differ in length, no row, or too many for
-            int32 ids.
+    `topic` and `target` are [N] int32, `relations` [N, d_r] float32, float16 or bfloat16, and
+    `passages` [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
+    InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
     """
     topic = np.asarray(topic, np.int32)
     target = np.asarray(target, np.int32)
     relations = np.asarray(relations)
-    if mode not in MODES:
-        raise InputError(f'mode must be one of {", ".join(MODES)}, not {mode!r}')
+    check_choice('mode', mode, MODES)
     lengths = [len(column) for column in (topic, target, relations, passages) if column is not None]
     if min(lengths) < 1 or len(set(lengths)) > 1:
         raise InputError(
@@ -140,10 +117,6 @@ def shard_memory(
     if mesh.size == 1 and platform_of(mesh) == 'cpu':
         topics, slot = np.unique(topic, return_inverse=True)
         factors = Factors(place(topics), place(pad(slot.astype(np.int32), len(topics))))
-        if mode == 'approx':
-            directions = _leading_directions(relations)
-            codes = pad(relations.astype(np.float32) @ directions)
-            factors = dataclasses.replace(factors, codes=place(codes), directions=place(directions))
     return ShardedMemory(mesh, mode, **jax.tree.map(place, columns), factors=factors)
 
 
@@ -153,20 +126,3 @@ def _stored(relations, platform):
         return relation_bits(relations)
     shape = (-1, _LANES) if relations.shape[1] % _LANES == 0 else (-1,)
     return relations.astype(np.float32).reshape(len(relations), *shape)
-
-
-def _leading_directions(relations):
-    """Orthogonal directions with most of the squares of relations [N, d_r]: [d_r, d_p] (`Factors`).
-
-    Not of their differences from the mean, as scores are products with all of a relation.
-    """
-    sample = relations[:: -(-len(relations) // _SAMPLED_ROWS)].astype(np.float32)
-    # A bad row must not spoil the search for the others.
-    sample = sample[np.isfinite(sample).all(axis=1)]
-    size = np.abs(sample).max(axis=1, keepdims=True)
-    # Nor may one of huge numbers, which no other's squares would count beside.
-    sample /= (
-        np.maximum(size, _LONG * np.median(size) if len(sample) else 0) + np.finfo(np.float32).tiny
-    )
-    _, directions = np.linalg.eigh(sample.T @ sample)  # the longest come last
-    return directions[:, -max(1, relations.shape[1] * 3 // 8) :]

@@ -25,7 +25,7 @@ from opql_jax.core.manifest import checked_file, manifest_hash, write_manifest
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.memory import leftovers, segments
 from opql_jax.memory import manifest as manifest_lib
-from opql_jax.memory.build import Encode, EntryTable, ProgressCallback, check_entries, write_entries
+from opql_jax.memory.build import Encode, EntryTable, check_entries, write_entries
 from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves
 
@@ -67,13 +67,7 @@ class Injection:
     expected_state: str | None = None
 
 
-def inject(
-    directory,
-    entries: EntryTable,
-    encode: Encode,
-    injection: Injection,
-    on_progress: ProgressCallback | None = None,
-) -> Memory:
+def inject(directory, entries: EntryTable, encode: Encode, injection: Injection) -> Memory:
     """Adds entries for new mention pairs as one more segment, with the options of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
@@ -87,9 +81,8 @@ def inject(
         entries: the mention pairs, in any order; there may be none if there are new entities or
             `covers`. Passage ids are those of the passage table with which the memory will be
             opened, which goes on from that of the older entries.
-        encode: the relations of `entries`, by the encoder that built the memory, and in the form
-            that it has them in.
-        injection, on_progress: see there, and `build.ProgressCallback`.
+        encode: their relations, by the encoder and in the form of the memory.
+        injection: see there.
 
     Raises:
         InputError: no memory, another encoder, a vocabulary that does not begin with the memory's,
@@ -131,7 +124,7 @@ def inject(
             manifest.num_entities = len(vocab)
             manifest.hashes['vocabulary'] = origin.vocabulary
             if len(entries):
-                _add_segment(directory, manifest, origin, entries, encode, on_progress)
+                _add_segment(directory, manifest, origin, entries, encode)
             if primary:
                 if injection.embed is not None and len(new):
                     manifest.files |= _add_entity_rows(
@@ -144,16 +137,14 @@ def inject(
     return Memory.open(directory)
 
 
-def _add_segment(directory, manifest, origin, entries, encode, on_progress):
+def _add_segment(directory, manifest, origin, entries, encode):
     name = leftovers.new_name('segment', manifest)
     if distributed.is_primary():
         plan = leftovers.segment_plan(manifest.history[-1], origin)
         segments.write_json(directory, f'{name}/{manifest_lib.PLAN}', plan)
     distributed.barrier('the segment has been begun')
     start = name, manifest.next_entry
-    segment, digests, num_mentions = write_entries(
-        directory, start, entries, encode, manifest, on_progress
-    )
+    segment, digests, num_mentions = write_entries(directory, start, entries, encode, manifest)
     if distributed.is_primary():
         manifest.segments.append(segment)
         manifest.files |= digests
@@ -192,21 +183,14 @@ def delete(
 ) -> Deleted:
     """Deletes every entry that meets one of the conditions; those gone already change nothing.
 
-    An entry that averages mentions goes as a whole as soon as one of them is from a deleted
-    passage, for that mention cannot be taken out of the mean: nothing that was read there remains,
-    and `Deleted.partly` says what else was lost.
+    `pairs` are (topic, target) ids, in that direction only, and `entities` are neither topic nor
+    target of any entry afterwards. An entry that averages mentions goes as a whole as soon as one
+    of them is from a deleted passage: nothing that was read there remains, and `Deleted.partly`
+    says what else was lost. `dry_run` only says what would be deleted.
 
-    Args:
-        directory: a finished memory.
-        pairs: (topic, target) ids, in that direction only.
-        passages, entries: ids.
-        entities: ids of entities that are neither topic nor target of any entry afterwards.
-        dry_run: only say what would be deleted.
-
-    Raises:
-        InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
-            memory; or another process changing this memory.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
+    memory; or another process changing this memory. OSError: the directory cannot be written; the
+    memory is as it was.
     """
     directory = files.require_local(directory)
     pairs, passages = _integers('pairs', pairs, (2,)), _integers('passages', passages)
@@ -252,14 +236,9 @@ def delete(
 
 
 def compact(directory) -> Memory:
-    """Merges all segments, sorted by topic, without the deleted entries; ids stay.
+    """Merges all segments, sorted by topic, without deleted entries; ids stay. Errors as `delete`.
 
-    The digest of every file is checked first, so that a damaged one is not copied under a new
-    digest. A memory of one segment without deleted entries is left as it is.
-
-    Raises:
-        InputError: no memory, a damaged file, or another process changing this memory.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was.
+    Every digest is checked first, so that no damaged file is copied under a new one.
     """
     directory = files.require_local(directory)
     with _writing(directory) as manifest:

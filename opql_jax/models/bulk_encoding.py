@@ -14,13 +14,13 @@ three ways, named in a model's model.json as `pair_encoding`:
 import collections
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import PartitionSpec
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import check_choice
 from opql_jax.core.progress import logged
 from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
@@ -36,24 +36,10 @@ QUEUED_BATCHES = 4
 PAIRS_PER_BATCH = 4096
 
 
-class Batching(NamedTuple):
-    """How rows are put into batches."""
-
-    lengths: Sequence[int] = LENGTHS  # the lengths that rows are padded to, in tokens
-    # Of a batch, padding included; None for what suits the kind of device.
-    tokens_per_device: int | None = None
-    # Whose devices along 'slice' and 'data' share the batches; None for all of this process.
-    mesh: Mesh | None = None
-
-
-DEFAULT_BATCHING = Batching()
-
-
 class BatchedEncoder:
     """Applies a function of parameters and token rows in batches of about equal tokens.
 
-    Each device runs the program that a single device would, so the results have the same bits on
-    any number of devices of a kind.
+    Results have the same bits on any number of devices of a kind: each runs the same program.
     """
 
     def __init__(
@@ -61,18 +47,18 @@ class BatchedEncoder:
         apply: Callable,
         encoder: RelationEncoder,
         params,
-        options: Batching = DEFAULT_BATCHING,
+        lengths: Sequence[int] | None = None,
     ):
         """Places the parameters on all devices.
 
         `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it;
-        it is compiled once for all encoders of one form.
+        it is compiled once for all encoders of one form. Rows are padded to one of `lengths`
+        (LENGTHS if None).
         """
-        mesh = options.mesh or make_mesh(local=True)
-        on_cpu = platform_of(mesh) == 'cpu'
-        self._lengths = np.sort(options.lengths)
+        mesh = make_mesh(local=True)
+        self._lengths = np.sort(lengths or LENGTHS)
         self._num_devices = batch_devices(mesh)
-        self._tokens = options.tokens_per_device or (CPU_TOKENS if on_cpu else ACCELERATOR_TOKENS)
+        self._tokens = CPU_TOKENS if platform_of(mesh) == 'cpu' else ACCELERATOR_TOKENS
         self._params = replicate(params, mesh)
         self._apply = functools.partial(_run, apply, encoder, mesh)
 
@@ -82,12 +68,8 @@ class BatchedEncoder:
         """Encodes rows of `lengths` [n] tokens, longest first.
 
         `make_batch` is `(indices [m], size >= m, length) -> arrays [size, ...]`, padded inputs.
-
-        Yields:
-            The indices [m] of the rows of each batch, and their results [m, ...].
-
-        Raises:
-            InputError: a row is longer than the longest of `Batching.lengths`.
+        Yields the indices [m] of the rows of each batch, and their results [m, ...]. InputError: a
+        row is longer than the longest of `lengths`.
         """
         queue: collections.deque = collections.deque()
         for rows, size, length in self.plan(lengths):
@@ -136,37 +118,25 @@ def _marked(encoder, params, *batch):
 
 
 class MarkedPairEncoder:
-    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage.
-
-    Other rows of a call affect only the length that a row is padded to, and so its rounding.
-    """
+    """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage."""
 
     def __init__(
         self,
         encoder: RelationEncoder,
         params,
         source,
-        options: Batching = DEFAULT_BATCHING,
         masked: bool = True,
     ):
         """Places the parameters on all devices.
 
-        Args:
-            encoder, params, options: as of `BatchedEncoder`.
-            source: a `Prepared`, or anything else that has its `records` (with `read` and `sizes`),
-                `pairs` and `special`.
-            masked: whether [ENT] replaces the names of topic and target.
+        `source` is a `Prepared`, or has its `records` (with `read` and `sizes`), `pairs` and
+        `special`; `masked` says whether [ENT] replaces the names of topic and target.
         """
         self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
-        self.batched = BatchedEncoder(_marked, encoder, params, options)
+        self.batched = BatchedEncoder(_marked, encoder, params)
 
     def __call__(self, rows) -> np.ndarray:
-        """Encodes the pairs `rows` [n] of `source.pairs`, in any order, also repeated: [n, d_r].
-
-        Raises:
-            InputError: a row is longer than the longest of `Batching.lengths`, or than the encoder
-                takes.
-        """
+        """Relations [n, d_r] of the pairs `rows` [n] of the source; InputError: one is too long."""
         rows, pairs = np.asarray(rows, np.int64), self._source.pairs
         passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
         topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
@@ -209,14 +179,13 @@ class SpanPairEncoder:
         encoder: RelationEncoder,
         params,
         source,
-        options: Batching = DEFAULT_BATCHING,
         pair_encoding: str = 'span_pair',
     ):
         """See `MarkedPairEncoder`; `pair_encoding` is 'span_pair' or 'mention'."""
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'
         of_spans = _ends_of_spans if both_ends else _means_of_spans
-        self.batched = BatchedEncoder(of_spans, encoder, params, options)
+        self.batched = BatchedEncoder(of_spans, encoder, params)
         self._relate = functools.partial(relate_spans, encoder, pair_encoding, params)
         _, num_mentions = source.records.sizes()
         # Of each passage, among those of all.
@@ -269,26 +238,14 @@ class SpanPairEncoder:
 PAIR_ENCODINGS = ('marked_pair', 'span_pair', 'mention')
 
 
-def check_pair_encoding(pair_encoding: str) -> None:
-    """Raises InputError unless `pair_encoding` is one of PAIR_ENCODINGS."""
-    if pair_encoding not in PAIR_ENCODINGS:
-        raise InputError(
-            f'pair_encoding={pair_encoding!r} must be one of {", ".join(PAIR_ENCODINGS)}'
-        )
-
-
 def pair_encoder(
-    pair_encoding: str,
-    encoder: RelationEncoder,
-    params,
-    source,
-    options: Batching = DEFAULT_BATCHING,
+    pair_encoding: str, encoder: RelationEncoder, params, source
 ) -> MarkedPairEncoder | SpanPairEncoder:
     """The encoder of pairs for a `pair_encoding`; other arguments as of `MarkedPairEncoder`."""
-    check_pair_encoding(pair_encoding)
+    check_choice('pair_encoding', pair_encoding, PAIR_ENCODINGS)
     if pair_encoding == 'marked_pair':
-        return MarkedPairEncoder(encoder, params, source, options)
-    return SpanPairEncoder(encoder, params, source, options, pair_encoding)
+        return MarkedPairEncoder(encoder, params, source)
+    return SpanPairEncoder(encoder, params, source, pair_encoding)
 
 
 def _mention(encoder, params, tokens, position):
@@ -296,11 +253,7 @@ def _mention(encoder, params, tokens, position):
 
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
-    """m = W_e^T h_start [n, d_e] float32 of mentions that [ENT] masks, to retrieve E (paper §2.1).
-
-    `passage` [n] are ids of passages, `mention` [n] indices of the mentions there; `source` as of
-    `MarkedPairEncoder`.
-    """
+    """m = W_e^T h_start [n, d_e] of mentions [n] of passages [n], masked by [ENT] (paper §2.1)."""
     special, texts = source.special, markup.join(source.records.read(passage))
     masked = markup.MaskedMentions(texts, np.asarray(mention, np.int64), special)
 
@@ -311,7 +264,7 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
 
     vectors = np.empty((len(masked.lengths), encoder.entity_dim), np.float32)
     # Fewer lengths than of pairs, as mentions of new entities are few and each length is compiled.
-    batched = BatchedEncoder(_mention, encoder, params, Batching(batching.BUCKET_LENGTHS))
+    batched = BatchedEncoder(_mention, encoder, params, batching.BUCKET_LENGTHS)
     for rows, found in batched(masked.lengths, make_batch):
         vectors[rows] = found
     return vectors

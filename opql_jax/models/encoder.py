@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 
 PAD_ID = 0
 
@@ -48,8 +48,7 @@ def gelu(x):
 def _dot_general(inputs, kernel, dimension_numbers, precision):
     """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
 
-    Otherwise XLA transposes the operands of the kernel's gradient on CPU, which doubles the time of
-    that product.
+    Else XLA on CPU transposes operands of the kernel's gradient, which doubles its time.
     """
     (axes, _), _ = dimension_numbers
     shape = inputs.shape[: axes[0]] + kernel.shape[len(axes) :]
@@ -235,11 +234,8 @@ class RelationEncoder(nn.Module):
     def __call__(self, tokens, r1, r2, deterministic=True):
         """Embeds the relation of the marked pair of each row: r [n, relation_dim] float32.
 
-        Args:
-            tokens: [n, L] int32, 0 = padding.
-            r1, r2: [n] int32, positions of [R1], the marker after the topic, and of [R2], after the
-                target.
-            deterministic: disables dropout.
+        Of tokens [n, L] int32 (0 is padding), and positions [n] int32 of [R1], the marker after the
+        topic, and [R2], after the target; `deterministic` disables dropout.
         """
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
@@ -280,9 +276,6 @@ class RelationEncoder(nn.Module):
             topic_is_second: [...] bool, whether the topic comes after the target in the text.
             pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the
                 target alone.
-
-        Returns:
-            [..., relation_dim] float32.
         """
         if pair_encoding == 'mention':
             return self.w_r(target.reshape(*target.shape[:-2], -1))
@@ -303,8 +296,7 @@ class RelationEncoder(nn.Module):
     def hidden(self, tokens, deterministic=True, positions=None):
         """The last layer, in `dtype`, of tokens [n, L]: [n, L, hidden_size], or of `positions`.
 
-        To compute it at `positions` [n, C] int32 only saves most of it. InputError if L is more
-        than max_length.
+        Only `positions` [n, C] int32 save most of it. InputError if L is above max_length.
         """
 
         def run(encoder, tokens, positions):
@@ -344,10 +336,7 @@ class RelationEncoder(nn.Module):
         return self.num_heads, self.mlp_size, self.dropout_rate, self.dtype, self.layer_norm_epsilon
 
     def _run_layer(self, layer, h, bias, deterministic, positions=None):
-        """`layer(h, bias, deterministic, positions)`.
-
-        Without dropout JAX traces one for all layers: half of the time of a program's first call.
-        """
+        """`layer(h, bias, deterministic, positions)`; without dropout all layers share a trace."""
         if not deterministic or self.remat or self.is_initializing():
             return layer(h, bias, deterministic, positions)
         alone = TransformerLayer(*self._layer_fields(), parent=None)
@@ -412,10 +401,7 @@ def check_fields(encoder: RelationEncoder) -> None:
         raise InputError(
             f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves'
         )
-    if encoder.dtype not in ('float32', 'bfloat16'):
-        raise InputError(
-            f"RelationEncoder.dtype={encoder.dtype!r} must be 'float32' or 'bfloat16'."
-        )
+    check_choice('RelationEncoder.dtype', encoder.dtype, ('float32', 'bfloat16'))
     if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
         raise InputError(
             f'RelationEncoder.relative_buckets={encoder.relative_buckets} is '

@@ -13,7 +13,7 @@ import numpy as np
 from opql_jax.core.progress import logged
 from opql_jax.data import batching
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.models.bulk_encoding import BatchedEncoder, Batching, rows_of_batch
+from opql_jax.models.bulk_encoding import BatchedEncoder, rows_of_batch
 from opql_jax.models.encoder import RelationEncoder
 
 # Added to each direction's variance, as a share of the mean one, so that directions in which states
@@ -36,11 +36,7 @@ def read_names(
     length: int,
     special: SpecialIds,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States at one position of each text, after `num_lower` layers and all: [n, hidden_size].
-
-    `tokens` are those of n texts, padded to `length`, and `start` [n] the positions; `num_lower` is
-    fewer than all layers.
-    """
+    """States at `start` [n] of texts, after `num_lower` layers and after all: [n, hidden_size]."""
 
     def read(encoder, params, tokens, position):
         bound = encoder.bind({'params': params})
@@ -57,7 +53,7 @@ def read_names(
 
     states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    batches = BatchedEncoder(read, encoder, params, Batching((length,)))(lengths, make_batch)
+    batches = BatchedEncoder(read, encoder, params, (length,))(lengths, make_batch)
     for chosen, found in logged(batches, len(tokens), 'names read', rows_of_batch):
         states[chosen] = found
     return states[:, 0], states[:, 1]
@@ -89,10 +85,7 @@ def rows_of_states(
 
 
 def linear_reader(states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The map [hidden_size, d_e] from states [n, hidden_size] to rows [n, d_e], by least squares.
-
-    What it gives is `SHARPNESS` long where it is right.
-    """
+    """The least-squares map [hidden_size, d_e] of states to rows [n, d_e] of length `SHARPNESS`."""
     hidden, dim = states.shape[1], rows.shape[1]
     products, wanted = np.zeros((hidden, hidden)), np.zeros((hidden, dim))
     for part, rows_of_part in zip(_parts(states), _parts(rows)):

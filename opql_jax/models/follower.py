@@ -80,9 +80,7 @@ class Follower(nn.Module):
 
         Args:
             relation: [B, d_r] float32, the question's relation.
-            topics: [B] int32, one topic per question, -1 for none (which finds nothing); or
-                weighted sets, a pair of entities [B, K] int32 (distinct, -1 in unused slots) and
-                weights [B, K] float32.
+            topics: [B] int32, one topic per question, -1 for none (which finds nothing).
             hops: 1 .. max_hops (static).
             memory: MemoryArrays, of which a hop searches only the rows of its topics (the paper's
                 filter); or ShardedMemory, of which a hop searches all rows and knows its topics by
@@ -90,10 +88,9 @@ class Follower(nn.Module):
             entity_table: [n_entities, d_e].
             k: entries kept per hop (static); also the most topics of the next hop.
             exclude_topic: no path returns to its topic, not even on the way (true of MetaQA's
-                questions by construction: the *other* films of a director). Needs single topics.
+                questions by construction: the *other* films of a director).
 
-        Raises:
-            InputError: `hops` is out of range, or `exclude_topic` with weighted sets.
+        InputError: `hops` is out of range.
         """
         if not 1 <= hops <= self.max_hops:
             raise InputError(
@@ -101,13 +98,8 @@ class Follower(nn.Module):
                 'many a Follower can do'
             )
         exclude = topics if exclude_topic else None
-        if isinstance(topics, tuple):
-            if exclude_topic:
-                raise InputError('exclude_topic needs one topic a question, not weighted sets')
-            topics, weights = topics
-        else:
-            topics = topics[:, None]
-            weights = jnp.where(topics >= 0, 1.0, 0.0)
+        topics = topics[:, None]
+        weights = jnp.where(topics >= 0, 1.0, 0.0)
         results: list[Followed] = []
         for hop in range(hops):
             queries = self.query(relation, set_embedding(topics, weights, entity_table), hop)
@@ -131,16 +123,10 @@ def follow_loss(entities, weights, answers):
     """L_follow: -log of the weight that the last hop gives to all answers together (§3).
 
     A question whose answers got no weight, as the search kept no entry that leads to one, gives no
-    gradient: it is left out of the mean, and lowers `reachable`. Questions without answers, as in
-    padding, count nowhere.
-
-    Args:
-        entities, weights: [B, k] int32, -1 in unused slots, and float32.
-        answers: [B, A] int32, -1 in unused slots.
-
-    Returns:
-        The loss, a float32 scalar, 0 if no answer is reachable; and metrics: `reachable`, the share
-        of questions with answers whose answers got any weight.
+    gradient: it is left out of the mean, and lowers the metric `reachable`, a share of the
+    questions with answers. Those without, as in padding, count nowhere. Entities and weights are
+    [B, k], answers [B, A], ids -1 in unused slots. Returns the loss, a float32 scalar, 0 if no
+    answer is reachable, and the metrics.
     """
     hit = jnp.any(entities[:, :, None] == answers[:, None, :], axis=-1) & (entities >= 0)
     mass = jnp.sum(jnp.where(hit, weights, 0.0), axis=-1)

@@ -35,10 +35,8 @@ def write(
 ) -> None:
     """Writes the folder, new or empty; `card` is the model card in Markdown.
 
-    `config.json` comes last, without which `transformers` opens none.
-
-    Raises:
-        InputError: no such model computes what the encoder does, or the folder holds something.
+    `config.json` comes last, without which `transformers` opens none. InputError: no such model
+    computes what the encoder does, or the folder holds something.
     """
     config, tensors = as_checkpoint(encoder, params)
     projections = {name: _array(params[name]['kernel']) for name in ('w_r', 'w_e')}
@@ -56,8 +54,7 @@ def write(
             ('README.md', card.encode()),
             ('config.json', as_json(config)),
         ):
-            with files.atomic_path(folder / name) as partial:
-                partial.write_bytes(content)
+            files.write_bytes(folder / name, content)
 
 
 def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

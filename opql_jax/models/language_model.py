@@ -40,7 +40,7 @@ import numpy as np
 from flax import linen as nn
 from jax import lax
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.texts import Texts
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.hop import log_weights, masked_softmax
@@ -60,11 +60,7 @@ _PRECISION = lax.Precision.HIGHEST
 
 
 class Heads(nn.Module):
-    """The parameters of the language model besides encoder, E and follower.
-
-    Attributes:
-        hidden_size, relation_dim, entity_dim: of the encoder.
-    """
+    """The parameters besides encoder, E and follower; all dimensions are the encoder's."""
 
     hidden_size: int
     relation_dim: int
@@ -190,8 +186,7 @@ class LanguageModel:
                 f'entity_layer={self.entity_layer}: 0 for none, or fewer than the '
                 f'{self.encoder.num_layers} layers'
             )
-        if self.mixing not in ('distributions', 'embeddings'):
-            raise InputError(f"mixing={self.mixing!r}: 'distributions' or 'embeddings'")
+        check_choice('mixing', self.mixing, ('distributions', 'embeddings'))
 
     @property
     def follower(self) -> Follower:
@@ -222,13 +217,9 @@ class LanguageModel:
     ) -> Output:
         """Predicts the hidden entities of the Texts of each length bucket, one after the other.
 
-        Args:
-            params: the parameters, see `normalize_entity_table`.
-            layout: how E is placed on the devices.
-            texts: their `gold` entries are scored in the last hop whether retrieved or not.
-            hops: 1 .. max_hops (static).
-            memory: over the layout's mesh; None for no memory.
-            rng: key of dropout; None for no dropout.
+        The parameters are as of `normalize_entity_table`. Gold entries of `texts` are scored in the
+        last hop whether retrieved or not. `hops`, 1 .. max_hops, is static. Without `memory`, which
+        lies over the layout's mesh, it is EaE; without the key `rng` there is no dropout.
         """
         # ---- The transformer: m_e1, m_e2 and r ----
         m_e2, m_e1, r, entity_memory = self.encode(params, layout, texts, rng)

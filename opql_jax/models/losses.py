@@ -1,13 +1,10 @@
 """Losses over relation and entity embeddings, as pure functions of arrays.
 
-    relation_loss    L_rel, eq. 2
-                     mentions of the same pair are similar
-    entity_loss      L_el, eq. 3
-                     a mention retrieves its entity; also L_mel, eq. 12, of the language model
+    relation_loss    L_rel, eq. 2: mentions of the same pair are similar
+    entity_loss      L_el, eq. 3: a mention retrieves its entity; also L_mel, eq. 12
     label_loss       questions find the pairs that state what they ask
     alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
-    retrieval_loss   L_re, eq. 8
-                     the language model retrieves entries that lead to an answer
+    retrieval_loss   L_re, eq. 8: the language model retrieves entries that lead to an answer
 
 The loss of relation following stands with its module, in `models.follower`.
 """
@@ -42,13 +39,12 @@ def relation_loss(relations, topic, target, anchor):
     mentions of the anchor's own pair are never negatives: they share the target mass evenly.
 
     Args:
-        relations: [n, d_r] float, relation embeddings.
+        relations: [n, d_r] float.
         topic, target: [n] int32, entities of each row; a topic of -1 marks padding.
         anchor: [n] bool, rows whose loss counts.
 
     Returns:
-        (loss, accuracy), float32 scalars; accuracy is the share of anchors whose best-scored row is
-        a positive.
+        (loss, share of anchors whose best-scored row is a positive), float32 scalars.
     """
     relations = relations.astype(jnp.float32)
     valid = topic >= 0
@@ -78,10 +74,8 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
     about its other side. The term assumes that most mentions of a positive pair state the relation.
 
     Args:
-        questions: [q, d_r] float, relation embeddings of the questions.
-        question_topic: [q] int32, -1 marks padding.
-        answers: [q, a] int32, padded by -1.
-        relations, topic, target: [n, d_r], [n], [n], the encoded mentions, as of `relation_loss`.
+        questions, question_topic, answers: [q, d_r] float, [q] and [q, a] int32, padded by -1.
+        relations, topic, target: the encoded mentions, as of `relation_loss`.
         fact_weight: weight of the second term (static); 0 leaves it out.
 
     Returns:
@@ -108,14 +102,9 @@ def alignment_loss(questions, question_topic, answers, relations, topic, target,
 def label_loss(questions, question_label, relations, label):
     """Questions find their label's pairs among the batch's; these pairs' mass counts as one.
 
-    Args:
-        questions, relations: [q, d_r] and [n, d_r] float, relation embeddings of questions and of
-            pairs.
-        question_label, label: [q] and [n] int32. Questions with -1 are unused; pairs with -1 answer
-            nothing, those below are unused.
-
-    Returns:
-        (loss, accuracy), float32 scalars over the questions that a pair answers.
+    Of questions [q, d_r] and pairs [n, d_r], with labels [q] and [n] int32: questions with -1 are
+    unused, pairs with -1 answer nothing, and those below are unused. Returns (loss, accuracy),
+    float32 scalars over the questions that a pair answers.
     """
     positives = (question_label[:, None] == label[None, :]) & (question_label >= 0)[:, None]
     logits = jnp.where(
@@ -131,17 +120,11 @@ def label_loss(questions, question_label, relations, label):
 def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
     """L_el: a mention embedding retrieves its entity among all entities (paper §2.3, eq. 3).
 
-    Args:
-        mentions: [..., d_e] float, mention embeddings `W_e^T h_start`; or their `Attended`, if they
-            have attended over E already.
-        entities: [...] int32, the linked entity; -1 where there is none.
-        entity_table, layout: E, placed as the Layout says.
-        num_sampled: entities drawn, by the key `rng`, to estimate the softmax from; 0 for all,
-            which an `Attended` always has.
-
-    Returns:
-        (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose
-        entity scores best: of all entities, or of those drawn.
+    `mentions` are [..., d_e] float, `W_e^T h_start`, or their `Attended` if they have attended over
+    E already; `entities` [...] int32, -1 where there is none; E is placed as the Layout says. The
+    softmax is estimated from `num_sampled` entities, drawn by the key `rng`; 0 is all, as of an
+    `Attended`. Returns (loss, accuracy), float32 scalars over the linked mentions; accuracy is the
+    share whose entity scores best: of all entities, or of those drawn.
     """
     leading, entities = entities.ndim, entities.reshape(-1)
     mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)

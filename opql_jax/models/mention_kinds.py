@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from opql_jax.core.arrays import bad_row
+from opql_jax.core.arrays import bad_row, read_tensors
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.entities import TITLE_KIND, UNKNOWN_KIND
@@ -50,10 +50,7 @@ class MentionKinds:
     @classmethod
     def from_bytes(cls, content: bytes, hidden_size: int) -> MentionKinds:
         """What `to_bytes` made for an encoder of that size; InputError if it is not that."""
-        try:
-            stored = safetensors.numpy.load(content)
-        except safetensors.SafetensorError as error:
-            raise InputError(f'not readable safetensors ({error})') from error
+        stored = read_tensors(content)
         shapes = {name: (array.shape, array.dtype) for name, array in stored.items()}
         expected = {'kernel': (hidden_size, len(KINDS)), 'bias': (len(KINDS),)}
         if shapes != {name: (shape, np.dtype(np.float32)) for name, shape in expected.items()}:
@@ -74,9 +71,8 @@ def kinds_of_entities(
     Args:
         log_probabilities, entities: [n, 4] of KINDS for the mentions of a text, and [n] whom each
             mentions.
-        recognised: the kind of each entity as the recogniser says. Values, concepts, groups,
-            languages, titles and what the words of a name tell are certain.
-        names: of each entity.
+        recognised, names: the kind of each entity as the recogniser says, and its name. Values,
+            concepts, groups, languages, titles and what the words of a name tell are certain.
     """
     totals = np.zeros((len(recognised), len(KINDS)), np.float32)
     np.add.at(totals, entities, log_probabilities)
@@ -96,10 +92,7 @@ def kinds_of_entities(
 
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
-    """Learns from vectors of mentions [n, hidden_size] and the kind of each.
-
-    InputError if there are none, or one is not of KINDS.
-    """
+    """Learns from mentions' vectors [n, hidden_size] and kinds; InputError: none, or no KINDS."""
     import optax  # takes a while, and whoever asks needs none of it
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):

@@ -101,17 +101,10 @@ def _mixed(prediction: Prediction, entities, log_probs):
 def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layout):
     """L_mel: the mean of -log P(all answers together); of -log P(label) if nothing was retrieved.
 
-    A text none of whose answers has any mass is left out.
-
-    Args:
-        prediction: of n texts.
-        labels: [n] int32, one of each text's answers; -1 for none.
-        answers: [n, A] int32, all entities that are right; -1 in unused slots.
-        table, layout: E [n', d_e], placed as the Layout says.
-
-    Returns:
-        The loss and the accuracy, the share of texts whose most probable entity is an answer, or is
-        the label; float32 scalars over the texts with a label.
+    A text none of whose answers has any mass is left out. Of n texts `labels` [n] int32 is one of
+    the answers, -1 for none, `answers` [n, A] int32 are all, -1 in unused slots. E is placed.
+    Returns the loss and the accuracy, the share of texts whose most probable entity is an answer,
+    or is the label; float32 scalars over the texts with a label.
     """
     if not prediction.targets.shape[1]:
         return entity_loss(prediction.vector, labels, table, layout)
@@ -134,8 +127,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
     """The most probable entities and probabilities, best first: [n, min(k, n_entities)].
 
-    int32 and float32, without gradient. Of equally probable entities the vector's own best come
-    first, then others in the order in which they were retrieved.
+    Without gradient. Of equally probable ones the vector's best come first, then as retrieved.
     """
     prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, targets = prediction.vector, prediction.targets

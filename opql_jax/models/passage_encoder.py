@@ -131,15 +131,10 @@ class PassageEncoder:
     ):
         """Takes text prepared with the encoder's tokenizer.
 
-        Args:
-            encoder: a released one, opened from its folder if `map_batches` sends it to other
-                processes.
-            prepared: the text.
-            rows: of `Prepared.pairs`, whose mentions need halves.
-            parts: a folder, made if need be, that keeps what was encoded of each passage, and none
-                of an encoder of another `digest`.
-            map_batches: what runs `encode_batch`; this process if not given.
-            stored: where passages are taken over from; None encodes all.
+        The encoder was opened from its folder if `map_batches`, which runs `encode_batch`, sends it
+        to other processes. Mentions of `rows` of `Prepared.pairs` need halves. The folder `parts`,
+        made if need be, keeps what was encoded of each passage, and none of an encoder of another
+        `digest`. Passages are taken over from `stored`, if any.
         """
         self._encoder = encoder
         self._prepared = prepared
@@ -159,10 +154,7 @@ class PassageEncoder:
         self.pairs = np.stack([first + topic, first + target], axis=1)
 
     def halves(self, mentions: np.ndarray) -> np.ndarray:
-        """What mentions [n] of pairs add to relations: [n, 2, d_r + 4] int8, packed.
-
-        See `RelationEncoder.halves`. Those that are stored are the same bytes.
-        """
+        """What mentions [n] add to relations (`RelationEncoder.halves`): [n, 2, d_r + 4] int8."""
         found = np.empty((len(mentions), 2, self._encoder.dim + SCALE_BYTES), np.int8)
         stored = self._from_stored[1][mentions]
         if self._stored:
@@ -180,8 +172,7 @@ class PassageEncoder:
     def vectors(self) -> np.ndarray:
         """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
 
-        Those of passage p begin at `first_vector[p]`: its own, and one for each of its
-        `sentence_starts`.
+        Those of p begin at `first_vector[p]`: its own, and one per `sentence_starts`.
         """
         return self._encoded[2]
 
@@ -214,10 +205,7 @@ class PassageEncoder:
 
     @functools.cached_property
     def _from_stored(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each passage its row in the stored text, for each mention that of its halves.
-
-        -1 for those that are to be encoded.
-        """
+        """Each passage's row in the stored text, each mention's of its halves; -1 if not there."""
         passages = np.full(len(self.first_mention) - 1, -1)
         halves = np.full(self.first_mention[-1], -1)
         if stored := self._stored:

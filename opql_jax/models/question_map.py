@@ -19,11 +19,10 @@ import pathlib
 
 import jax
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from opql_jax.core import files
-from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
+from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row, read_tensors
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     FolderFormat,
@@ -114,8 +113,7 @@ class QuestionMap:
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
         """Writes the map, in place of an older one; `encoder` and `questions` as of `MapManifest`.
 
-        Raises:
-            InputError: the folder holds something else, or a number is not finite.
+        InputError: the folder holds something else, or a number is not finite.
         """
         folder = files.require_local(folder)
         if folder.exists() and not _is_ours(folder):
@@ -127,23 +125,14 @@ class QuestionMap:
         folder.mkdir(exist_ok=True)
         name = f'map-{self.hash()[:16]}.safetensors'
         before = read_manifest(folder, FORMAT).files if is_folder_of(folder, FORMAT) else {}
-        with files.atomic_path(folder / name) as partial:
-            partial.write_bytes(safetensors.numpy.save(self._tensors()))
-        write_manifest(
-            folder,
-            FORMAT,
-            {'encoder': encoder, 'questions': questions},
-            {name: files.digest(folder / name)},
-        )
+        files.write_bytes(folder / name, safetensors.numpy.save(self._tensors()))
+        fields = {'encoder': encoder, 'questions': questions}
+        write_manifest(folder, FORMAT, fields, {name: files.digest(folder / name)})
         files.remove_below(folder, before.keys() - {name})
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
-        """Opens a map that is for an encoder with this `params_hash`; for any if None.
-
-        Raises:
-            ManifestError: the folder is missing, not a map, damaged, or for another encoder.
-        """
+        """Opens the map for an encoder of this `params_hash` (any if None); or ManifestError."""
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)
         try:
@@ -162,28 +151,22 @@ class QuestionMap:
         if encoder not in (None, stated.encoder):
             raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
         if len(stated.files) != 1:
-            raise ManifestError(
-                f'{folder} lists {len(stated.files)} files, not one; {FORMAT.advice}'
-            )
+            raise FORMAT.damaged(folder, f'lists {len(stated.files)} files, not one')
         path = checked_file(folder, next(iter(stated.files)), stated, FORMAT)
         try:
-            tensors = safetensors.numpy.load(path.read_bytes())
-        except safetensors.SafetensorError as error:
-            raise ManifestError(
-                f'{path}: not a readable safetensors file ({error}); {FORMAT.advice}'
-            ) from error
+            tensors = read_tensors(path.read_bytes())
+        except InputError as error:
+            raise FORMAT.damaged(path, error) from error
         dim = np.shape(tensors.get('change', ()))[:1] or (0,)
         found = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
         shapes = {'change': dim * 2, **dict.fromkeys(_WEIGHTS, ())}
         if found != {name: (shape, np.dtype(np.float32)) for name, shape in shapes.items()}:
-            raise ManifestError(f'{path}: not the tensors of a map; {FORMAT.advice}')
+            raise FORMAT.damaged(path, 'not the tensors of a map')
         largest = {'change': MAX_MAGNITUDE, **_WEIGHTS}
         for name, tensor in tensors.items():
             if bad_row(np.atleast_1d(tensor), largest[name]) is not None:
-                raise ManifestError(
-                    f'{path}: {name} has a number that is not finite, or above {largest[name]:g}; '
-                    f'{FORMAT.advice}'
-                )
+                bad = f'{name} has a number that is not finite, or above {largest[name]:g}'
+                raise FORMAT.damaged(path, bad)
         return cls(tensors['change'], *(float(tensors[name]) for name in _WEIGHTS))
 
 

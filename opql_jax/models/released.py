@@ -19,17 +19,16 @@ from typing import Annotated, Any
 import jax
 import msgspec
 import numpy as np
-import safetensors
 import safetensors.numpy
 from flax import traverse_util
 from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.arrays import bad_row
+from opql_jax.core.arrays import bad_row, read_tensors
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import FolderFormat, Manifest, ManifestError
+from opql_jax.core.manifest import FolderFormat, Manifest
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models.encoder import RelationEncoder, check_computes, check_fields, shape_differences
 from opql_jax.models.mention_kinds import MentionKinds
@@ -81,19 +80,12 @@ def write(
     card: str,
     format: FolderFormat = FORMAT,
 ) -> None:
-    """Writes a released encoder.
+    """Writes a released encoder; `config.json`, without which the folder is none, comes last.
 
-    `config.json`, without which the folder is no release, comes last.
-
-    Args:
-        folder: new or empty, or that of another release.
-        encoder, params: the encoder, whose W_e is left out.
-        tokenizer, card: the content of its `tokenizer.json`, and the model card in Markdown.
-        format: FORMAT, or READER_FORMAT for parameters that include a reader's.
-
-    Raises:
-        InputError: the folder holds something else, another process writes there, or a parameter is
-            not finite.
+    The folder is new or empty, or that of another release. W_e is left out. `tokenizer` and `card`
+    are the content of `tokenizer.json` and of the model card in Markdown; READER_FORMAT is for
+    parameters that include a reader's. InputError: the folder holds something else, another process
+    writes there, or a parameter is not finite.
     """
     folder = files.require_local(folder)
     tensors: dict[str, np.ndarray] = {}
@@ -110,8 +102,7 @@ def write(
             (TOKENIZER, tokenizer.encode()),
             (CARD, card.encode()),
         ):
-            with files.atomic_path(folder / name) as partial:
-                partial.write_bytes(content)
+            files.write_bytes(folder / name, content)
             digests[name] = files.digest(folder / name)
         fields = {name: getattr(encoder, name) for name in EncoderFields.__struct_fields__}
         manifest_lib.write_manifest(folder, format, {'encoder': fields}, digests)
@@ -123,8 +114,7 @@ def add_kinds(folder: str | os.PathLike, kinds: MentionKinds) -> None:
     folder = files.require_local(folder)
     with locks.writer(folder):
         config = manifest_lib.read_manifest(folder, FORMAT)
-        with files.atomic_path(folder / KINDS) as partial:
-            partial.write_bytes(kinds.to_bytes())
+        files.write_bytes(folder / KINDS, kinds.to_bytes())
         stated = {'encoder': msgspec.structs.asdict(config.encoder)}
         manifest_lib.write_manifest(
             folder, FORMAT, stated, {**config.files, KINDS: files.digest(folder / KINDS)}
@@ -154,13 +144,8 @@ def parameters_to_train(
 ) -> dict[str, Any]:
     """Parameters to train on from a released encoder, with fresh W_e.
 
-    Args:
-        folder, encoder, tokenizer: the released folder, or 'default'; the encoder to train; and the
-            tokenizer of the text.
-        fresh: parameters of `encoder`.
-
-    Raises:
-        InputError: there is no such encoder, or its shape, tokenizer or computation differs.
+    `folder` may be 'default'; `fresh` are parameters of the encoder to train, `tokenizer` that of
+    the text. InputError: there is no such encoder, or its shape, tokenizer or computation differs.
     """
     path = path_of(folder)
     other, params, own = read(path)
@@ -200,7 +185,7 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
     try:
         return MentionKinds.from_bytes(path.read_bytes(), config.encoder.hidden_size)
     except InputError as error:
-        raise ManifestError(f'{path}: {error}; {FORMAT.advice}') from error
+        raise FORMAT.damaged(path, error) from error
 
 
 def read(
@@ -208,10 +193,8 @@ def read(
 ) -> tuple[RelationEncoder, Any, Tokenizer]:
     """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
 
-    With READER_FORMAT it opens a reader, whose parameters include the reader's.
-
-    Raises:
-        ManifestError: the folder is missing, not a release, or damaged.
+    With READER_FORMAT it opens a reader, whose parameters include the reader's. ManifestError: the
+    folder is missing, not a release, or damaged.
     """
     folder = files.require_local(folder)
     config = manifest_lib.read_manifest(folder, format)
@@ -226,32 +209,25 @@ def read(
             head = {f'reader.{name}': outputs for name, outputs in READER_HEAD.items()}
             shapes |= {name: (encoder.hidden_size, outputs) for name, outputs in head.items()}
     except InputError as error:
-        raise ManifestError(f'{folder / format.file}: {error}; {format.advice}') from error
+        raise format.damaged(folder / format.file, error) from error
     path = manifest_lib.checked_file(folder, WEIGHTS, config, format)
     try:
-        stored = safetensors.numpy.load(path.read_bytes())
-    except safetensors.SafetensorError as error:
-        raise ManifestError(
-            f'{path}: not a readable safetensors file ({error}); {format.advice}'
-        ) from error
-    try:
+        stored = read_tensors(path.read_bytes())
         params = {
             name: _exact(name, stored, shapes)
             for name in sorted(stored)
             if not name.endswith(_SCALE)
         }
     except InputError as error:
-        raise ManifestError(f'{path}: {error}; {format.advice}') from error
+        raise format.damaged(path, error) from error
     params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
     if missing := sorted(shapes.keys() - params.keys()):
-        raise ManifestError(
-            f'{path}: has no {missing[0]}, which {format.file} says; {format.advice}'
-        )
+        raise format.damaged(path, f'has no {missing[0]}, which {format.file} says')
     file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
     tokenizer = tokenizer_lib.load_tokenizer(file)
     most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
     if most >= encoder.vocab_size:
-        raise ManifestError(f'{file}: has token {most} of {encoder.vocab_size}; {format.advice}')
+        raise format.damaged(file, f'has token {most} of {encoder.vocab_size}')
     return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
 
 

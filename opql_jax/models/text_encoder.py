@@ -64,10 +64,7 @@ class TextEncoder:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
-        """Opens a released encoder, 'default' for this package's; InputError if there is none.
-
-        An open one is shared, with all that it has compiled: do not change it.
-        """
+        """Opens a released encoder, 'default' for ours, or shares an open one; else InputError."""
         path = released.path_of(folder)
         name = os.fspath(folder) if folder == 'default' else os.path.abspath(folder)
         with _LOADING:
@@ -112,16 +109,9 @@ class TextEncoder:
     ) -> np.ndarray:
         """What sentences or passages say of a target to a topic: [n, d_r] float32, of unit length.
 
-        Of a long one the tokens around the pair are read.
-
-        Args:
-            texts: sentences or passages.
-            topic_spans, target_spans: the characters `(start, end)` of the two mentions in each
-                text, half-open; they do not overlap.
-
-        Raises:
-            InputError: a span is empty, outside of its text or overlaps the other; names the text
-                by its number.
+        The spans are the characters `(start, end)` of the two mentions in each text, half-open;
+        they do not overlap. Of a long text the tokens around the pair are read. InputError: a span
+        is empty, outside of its text or overlaps the other; names the text by its number.
         """
         given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
         rows = [self._place(number, *row) for number, row in enumerate(given)]
@@ -146,11 +136,8 @@ class TextEncoder:
         """What questions ask about their topics, comparable with `encode_pairs`.
 
         `topic_spans` are the characters `(start, end)` of the topic in each, half-open. Returns [n,
-        d_r] float32, of unit length.
-
-        Raises:
-            InputError: a span is empty or outside of its question, or a question is longer than the
-                encoder reads.
+        d_r] float32, of unit length. InputError: a span is empty or outside of its question, or a
+        question is longer than the encoder reads.
         """
         return self._encode(self._questions(texts, topic_spans))[1]
 

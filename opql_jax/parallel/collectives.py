@@ -11,12 +11,7 @@ from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
 
 def owned(ids, rows):
-    """Which ids are of this device where a slice's share rows equally; inside `jax.shard_map`.
-
-    Returns:
-        Of ids [...] int32, -1 for none, the local row numbers [...] int32, 0 for rows of other
-        devices; and which are this device's, bool.
-    """
+    """Local rows of ids [...] where a slice shares rows equally (0: others'), and which are own."""
     local = ids - lax.axis_index(ROW_AXES) * rows
     own = (ids >= 0) & (local >= 0) & (local < rows)
     return jnp.where(own, local, 0), own

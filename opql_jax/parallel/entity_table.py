@@ -88,8 +88,7 @@ def pad_rows(table, mesh: Mesh):
 def weighted_sum(table, ids, weights, mesh: Mesh):
     """sum_i weights_i E[ids_i]: [B, d_e] float32, with gradient to the weights and the table.
 
-    ids [B, k] int32, -1 in unused slots, and weights [B, k] float32; rows of the table [n, d_e] are
-    split over all devices of a slice.
+    ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split over a slice.
     """
     add = lambda rows, own, weights: jnp.einsum(
         'bk,bkd->bd', jnp.where(own, weights, 0.0), rows, precision=lax.Precision.HIGHEST
@@ -98,11 +97,7 @@ def weighted_sum(table, ids, weights, mesh: Mesh):
 
 
 def row_scores(vectors, ids, table, mesh: Mesh):
-    """vectors . E[ids]: [B, k] float32, 0 in unused slots, with gradient to vectors and table.
-
-    vectors [B, d_e], ids [B, k] int32, -1 in unused slots; rows of the table [n, d_e] are split
-    over all devices of a slice.
-    """
+    """vectors [B, d_e] . E[ids], else as of `weighted_sum`: [B, k] float32, 0 in unused slots."""
 
     def multiply(rows, own, vectors):
         found = jnp.einsum(
@@ -208,23 +203,13 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | None = None):
-    """-log softmax(E m)[label] of each mention vector m, over all entities.
+    """-log softmax(E m)[label] of each mention vector m, over all entities, inside `jax.jit`.
 
-    Call it inside `jax.jit`.
-
-    Args:
-        vectors: [M, d_e] float; split over 'data' or not.
-        labels: [M] int32 below num_entities; -1 where there is none.
-        table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static); None for what suits it. The result does not
-            depend on it but for rounding.
-
-    Returns:
-        loss [M] float32, 0 without a label, with gradient to the vectors and the table; and whether
-        the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
-
-    Raises:
-        InputError: chunk below 1.
+    Of vectors [M, d_e] float, labels [M] int32, -1 where there is none, and the placed table [n',
+    d_e]: loss [M] float32, 0 without a label, with gradient to the vectors and the table; and
+    whether the best-scored entity is the label, [M] bool. Among equal scores the lowest id is best.
+    `chunk` (static) is how many rows a device scores at once; None for what suits it. InputError:
+    it is below 1.
     """
     # A TPU writes no scores but the rounded probabilities of a chunk.
     chunk = chunk_rows(chunk, layout, on_tpu=16384)
@@ -238,14 +223,8 @@ def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sa
     repetition, as ids are not sorted by frequency; with all sampled it is the full softmax. Every
     drawn entity but the label stands for its whole run (the logQ correction), so that the estimated
     sum has the right mean, and the loss tends to the full one as num_sampled grows. The draws do
-    not depend on the number of devices.
-
-    Returns:
-        loss [M] float32 as in `softmax_cross_entropy`, and whether the label is scored best among
-        the entities drawn.
-
-    Raises:
-        InputError: num_sampled is not between 1 and num_entities.
+    not depend on the number of devices. A label is best among the entities drawn. InputError:
+    num_sampled is not between 1 and num_entities.
     """
     if not 1 <= num_sampled <= layout.num_entities:
         raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
@@ -343,17 +322,10 @@ _attend.defvjp(_attend_forward, _attend_backward)
 
 
 def attend(vectors, table, layout: Layout, chunk: int | None = None) -> Attended:
-    """Attends with each vector m to all rows of E: softmax(E m)^T E. Call it inside `jax.jit`.
+    """Attends with each vector m [M, d_e] to all rows of E: softmax(E m)^T E, inside `jax.jit`.
 
-    Args:
-        vectors: [M, d_e] float.
-        table: [n', d_e] float, placed.
-        chunk: rows a device scores at once (static), forward and again backward; None for what
-            suits it.
-
-    Returns:
-        Attended, whole on each device of a slice; `found` and `lse` with gradient to the vectors
-        and the table.
+    Whole on each device of a slice; `found` and `lse` have a gradient to the vectors and the table.
+    Table and chunk as of `softmax_cross_entropy`.
     """
     vectors = vectors.astype(jnp.float32)
     return Attended(
@@ -397,9 +369,8 @@ def _best_shard(vectors, table, *, layout, k, chunk):
 def best(vectors, table, layout: Layout, k: int, chunk: int = DEFAULT_CHUNK):
     """The k most probable entities of vectors m, best first: log softmax(E m) and ids, [M, k].
 
-    float32 and int32, without gradient. Among equal scores the lowest id is best. k is at most
-    num_entities; k and `chunk`, the rows that a device scores at once, are static. Call it inside
-    `jax.jit`.
+    float32 and int32, without gradient, inside `jax.jit`. Among equal scores the lowest id is best.
+    k, at most num_entities, and `chunk`, rows that a device scores at once, are static.
     """
     split = slice_spec(len(vectors), layout.mesh)
     shard = functools.partial(_best_shard, layout=layout, k=k, chunk=chunk)

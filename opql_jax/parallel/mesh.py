@@ -29,16 +29,11 @@ def make_mesh(
 ) -> Mesh:
     """Mesh over the first data * model devices, of each slice where there are several.
 
-    Args:
-        data: devices of a slice along 'data'; all that are left by `model` if None.
-        model: devices of a slice along 'model'.
-        slices: groups of equal size that the devices are taken as, in the order of `jax.devices()`;
-            the slices that they name themselves if None.
-        local: of this process only, for work that it does by itself.
-
-    Raises:
-        InputError: there are too few devices, or several processes would leave some unused; `model`
-            does not divide them, or slices cannot be of equal size.
+    `data` and `model` count devices of a slice along each axis; all that are left by `model` if
+    None. Slices are groups of equal size, in the order of `jax.devices()`; those that the devices
+    name themselves if None. A `local` mesh is of this process only. InputError: there are too few
+    devices, or several processes would leave some unused; `model` does not divide them, or slices
+    cannot be of equal size.
     """
     devices = jax.local_devices() if local else jax.devices()
     mesh = mesh_of(devices, data, model, slices)
@@ -129,11 +124,7 @@ def replicate(tree, mesh: Mesh):
 
 
 def shard_batch(batch, mesh: Mesh):
-    """Splits the first dimension of a batch's arrays, which every process has whole.
-
-    Arrays that do not divide evenly are replicated: the same result by another distribution of
-    work. Training refuses such batches before it compiles.
-    """
+    """Splits a batch's arrays by their first dimension; replicates those that do not divide."""
     whole = NamedSharding(mesh, PartitionSpec())
     split = NamedSharding(mesh, batch_spec(mesh))
     parts = batch_devices(mesh)

@@ -64,15 +64,11 @@ def scan_rows(step, carry, vectors, table, layout, chunk):
 def scan_with_reference(step, carry, vectors, table, layout, chunk):
     """`scan_rows` of `step(carry, reference, ids, scores, rows)`: sums exp(score - reference).
 
-    carry[0] is the best score [M].
-
-    With a reference known before the scores, a TPU sums while it multiplies and never writes them;
-    with the running maximum it has to read them again, which takes three times as long. The
-    reference is the best score of a few rows. If the best of all is so far from it that float32
-    cannot hold the exponentials, they are summed again from that.
-
-    Returns:
-        The reference [M], the same on all devices, and the last carry.
+    carry[0] is the best score [M]. With a reference known before the scores, a TPU sums while it
+    multiplies and never writes them; with the running maximum it has to read them again, which
+    takes three times as long. The reference is the best score of a few rows. If the best of all is
+    so far from it that float32 cannot hold the exponentials, they are summed again from that.
+    Returns the reference [M], the same on all devices, and the last carry.
     """
     few = min(_FEW, chunk, table.shape[0])
     inside = lax.axis_index(ROW_AXES) * table.shape[0] + jnp.arange(few) < layout.num_entities

@@ -143,10 +143,7 @@ def needs(
     steps: Sequence[Step | Function],
     machines: Mapping[str, Machine] = MACHINES,
 ) -> str:
-    """What a recipe takes, once its steps are built with these options: data and machines.
-
-    Of its data: whether they are there, and where to get them.
-    """
+    """What a built recipe takes: machines, and data, with where to get what is missing."""
     lines = []
     for name in dict.fromkeys(options.asked_for):
         missing = f'missing; {data_set(name)}/ is {SOURCES[data_set(name)]}'

@@ -95,10 +95,7 @@ def asked(
 
 
 def copy_memory(source: str, target: str) -> None:
-    """Copies the folder of a memory, whole, in the place of an earlier copy.
-
-    ManifestError: the target is something else.
-    """
+    """Copies a memory's folder in the place of an earlier copy; ManifestError: that is none."""
     place = pathlib.Path(target)
     with tempfile.TemporaryDirectory(prefix=f'.{place.name}.', dir=place.parent) as temporary:
         copy = shutil.copytree(source, pathlib.Path(temporary, place.name))
@@ -135,10 +132,7 @@ def finetuned_and_asked(
     train_and_asked: Sequence[Output],
     suffix: str = '',
 ) -> list[Step | Function]:
-    """Finetuning on questions; others are asked over the memory, and with their pairs injected.
-
-    `encoder` is that of the memory. EaE has none, and is asked once.
-    """
+    """Finetuning on questions; others are asked, and again with their pairs injected (not EaE)."""
     system, (questions, others) = options.system, train_and_asked
     memories, injection = {'memory': memory}, []
     if system != 'eae':

@@ -28,12 +28,9 @@ from opql_jax.recipes.recipe import (
 class Start(NamedTuple):
     """What the systems of this data set begin with.
 
-    Attributes:
-        stages: such as 'align'.
-        pretraining: the steps of a relation encoder over the text of that name, which end with its
-            model.
-        suffix: what the names of steps end with, where others share the folder.
-        text: bindings of the text.
+    `pretraining` gives the steps of a relation encoder over the text of that name, which end with
+    its model. Names of steps end with `suffix` where others share the folder. `text` are its
+    bindings.
     """
 
     stages: Mapping[str, Stage]

@@ -76,10 +76,7 @@ class Novelty:
         text: str,
         part: str = '',
     ) -> list[Step]:
-        """Those of all questions, and those that need one of the relations.
-
-        `part` is a folder of the results for these questions.
-        """
+        """Of all questions, and of those that need new relations; `part` is a folder of results."""
         row, part = f'results/{system}', f'/{part}' if part else ''
         needs = {f'{row}{part}': ()}
         if self.percent:

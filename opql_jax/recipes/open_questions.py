@@ -8,7 +8,6 @@ from typing import Any
 
 from opql_jax.core import files
 from opql_jax.core.checkout import RELEASED_ENCODER
-from opql_jax.core.errors import InputError
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
 from opql_jax.recipes.recipe import (
@@ -82,10 +81,7 @@ MEMORY = {'MIN_COUNT': 2, **bound('build_memory.build_memory', mentions='average
 
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
-    """MetaQA's questions of so many hops, from the model and over the memory of metaqa/opql.
-
-    For FaE of metaqa/fae-kb.
-    """
+    """MetaQA's questions from the model and memory of metaqa/opql, or for FaE of metaqa/fae-kb."""
     system, hops = options.system, options.hops
     kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
@@ -115,24 +111,12 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
 
 
 def split_fifths(source: str, folder: str, seed: int) -> None:
-    """Writes every fifth line of a file to dev.jsonl of a folder, the others to train.jsonl.
-
-    Line i, counted from 1, is for evaluation if i and the seed are the same modulo 5: seeds 0 to 4
-    ask every line once. InputError: one of the files is there with another content.
-    """
+    """Writes each fifth line from number `seed` to dev.jsonl of a folder, others to train.jsonl."""
     lines = pathlib.Path(source).read_bytes().splitlines(keepends=True)
-    parts = {
-        'train': [line for i, line in enumerate(lines, 1) if (i - seed) % 5],
-        'dev': lines[(seed - 1) % 5 :: 5],
-    }
-    contents = {pathlib.Path(folder, f'{n}.jsonl'): b''.join(kept) for n, kept in parts.items()}
-    for path, content in contents.items():
-        if path.exists() and path.read_bytes() != content:
-            raise InputError(f'{path} is in the way, and no part of {source}: move it elsewhere')
-    for path, content in contents.items():
-        files.remove_partials(folder, path.name)
-        with files.atomic_path(path) as partial:
-            partial.write_bytes(content)
+    train = [line for i, line in enumerate(lines, 1) if (i - seed) % 5]
+    for name, kept in (('train', train), ('dev', lines[(seed - 1) % 5 :: 5])):
+        files.remove_partials(folder, f'{name}.jsonl')
+        files.write_bytes(f'{folder}/{name}.jsonl', b''.join(kept))
 
 
 def webqsp(options: Options, max_pairs: int | None = None) -> list[Step | Function]:
@@ -174,14 +158,10 @@ def over_wikispeedia(
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated.
 
-    Training begins with the encoder that comes with the package, which knows English.
-
-    Args:
-        question_format: of the files, see `data.question_conversion`.
-        parts: {'train' and 'dev': file of questions}.
-        steps: those that make the files.
-        max_pairs: how many pairs the memory has before the injection; all if None.
-        tables: {macro: file} of those that name the topics of the questions, if these do not.
+    Training begins with the encoder that comes with the package, which knows English. `parts` are
+    {'train' and 'dev': file of questions}, of a format of `data.question_conversion`, which `steps`
+    make, and `tables` {macro: file} of those that name their topics. The memory has `max_pairs`
+    before the injection; all if None.
     """
     system = options.system
     converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]

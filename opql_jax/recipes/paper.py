@@ -108,11 +108,7 @@ def questions(
     parts: Mapping[str, str],
     tables: Mapping[str, str],
 ) -> list[Step | Function]:
-    """A language model, finetuned on questions and asked others (§4).
-
-    `parts` are {'train' and that which is asked: file of questions}; for the format and the tables
-    see `open_questions.over_wikispeedia`.
-    """
+    """A language model finetuned on `parts['train']` and asked others, see `over_wikispeedia`."""
     converted = [
         lm.converted(f'{name}-{part}', question_format, source, **tables)
         for part, source in parts.items()

@@ -126,11 +126,8 @@ def second_examples(
 ) -> dict[str, int]:
     """Writes the examples of the second stage; returns how many there are.
 
-    Args:
-        first: the examples of the first stage, of which some are read again.
-        sets: of questions, with their documents in `text-SET` and the knowledge base of these in
-            `kb-SET` of the folder `out`.
-        output: the file.
+    Some of the `first` stage are read again. The documents of each of the `sets` of questions are
+    in `text-SET`, and the knowledge base of these in `kb-SET`, of the folder `out`.
     """
     rng = np.random.default_rng(seed)
     before = list(reading_examples.read_examples(first))
@@ -172,12 +169,10 @@ def third_examples(
 ) -> dict[str, int]:
     """Writes the examples of the third stage; returns how many there are.
 
-    Args:
-        first, second: the examples of the stages before: some of the first and the questions of
-            several hops are read again.
-        documents: those whose relations, called by `names`, are all labelled, see `docred`.
-        films: a knowledge base of films.
-        questions: the folder of MetaQA, of which training questions are read.
+    Some of the `first` stage and the questions of several hops of the `second` are read again.
+    `documents` are those whose relations, called by `names`, are all labelled, see `docred`,
+    `films` is a knowledge base, and `questions` the folder of MetaQA, of which training questions
+    are read.
     """
     rng = np.random.default_rng(seed + 1)
     count = functools.partial(_count, percent)
@@ -217,14 +212,9 @@ def later_examples(
 ) -> dict[str, int]:
     """Writes the examples of the fourth stage or the fifth; returns how many there are.
 
-    Args:
-        sentences: questions about single sentences, of which all are read that have
-            `fewest_words`.
-        third: the examples of the third stage, of which some are read again.
-        sets, out: as of `second_examples`; of the first set's questions the steps are read.
-        articles: the folder of Wikispeedia.
-        questions: those of WebQuestionsSP, `{question, topic, answers}`.
-        output: the file.
+    All questions about single `sentences` are read that have `fewest_words`, some examples of the
+    `third` stage, and the steps of the first set's questions (see `second_examples`). `articles` is
+    the folder of Wikispeedia, `questions` are `{question, topic, answers}` of WebQuestionsSP.
     """
     rng = np.random.default_rng(seed + 1 + fewest_words)
     count = functools.partial(_count, percent)
@@ -287,12 +277,7 @@ def stages(options: Options) -> Iterator[Step]:
 
 
 def mean_weights(before: str, after: str, output: str) -> dict[str, float]:
-    """Writes a reader between two released ones, which reads better than both.
-
-    Args:
-        before, after: their folders.
-        output: the folder that is written, with the tokenizer and the card of the later one.
-    """
+    """Writes to `output` a reader between two released ones, which reads better than both."""
     encoder, first, _ = released.read(before, released.READER_FORMAT)
     _, second, _ = released.read(after, released.READER_FORMAT)
     weights = jax.tree.map(lambda old, new: old + LATER * (new - old), first, second)

@@ -48,10 +48,7 @@ Choices = Mapping[str, tuple[int | str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """A path below the output folder, as a value of a binding.
-
-    The step whose output it is, or lies in, is an input.
-    """
+    """A path below the output folder, as a value; the step that puts it there is an input."""
 
     path: str = ''
 
@@ -64,17 +61,11 @@ KB = {'KB': Output()}
 class Options:
     """What a user chooses when running a recipe; InputError names a number that cannot be.
 
-    Attributes:
-        out: folder that receives everything.
-        data: folder of the data sets, such as `metaqa/` and `redocred/`.
-        seed: of the initial parameters, the order of the batches and what is left out, such as a
-            fifth of WebQSP's questions.
-        world_seed: of a generated world.
-        percent: of the training steps: less for a quick look.
-        documents: size of a generated world.
-        system, protocol, share, hops: see `__main__`; without meaning by default,
-            `Recipe.complete` gives them values.
-        asked_for: the files and folders of data that a recipe asked for as its steps were built.
+    `out` receives everything, `data` is the folder of the data sets. The seed is of the initial
+    parameters, the order of the batches and what is left out, such as a fifth of WebQSP's
+    questions; `world_seed` and `documents` are of a generated world; `percent` is of the training
+    steps. `Recipe.complete` gives system, protocol, share and hops values, see `__main__`.
+    `asked_for` are the files and folders of data that a recipe asked for as its steps were built.
     """
 
     out: pathlib.Path
@@ -127,10 +118,7 @@ class Step:
         return ['-m', f'opql_jax.{self.binary}', *files, *flags]
 
     def run(self, out: pathlib.Path, run_json: pathlib.Path) -> None:
-        """Runs the command, which writes its own record.
-
-        Preempted if it was asked to stop, SystemExit after Ctrl-C, InputError if it failed.
-        """
+        """Runs it; Preempted if asked to stop, SystemExit after Ctrl-C, InputError if it failed."""
         command = [*self.command(str(out)), f'--run_json={run_json}']
         code = preemption.run_binary(command, cwd=record.ROOT)
         if code in (Preempted.CODE, -signal.SIGTERM):
@@ -144,10 +132,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A step that is a Python function; `bindings` are its arguments, its result metrics.
-
-    The output must appear whole or not at all.
-    """
+    """A function of its `bindings` as a step; it returns metrics, and its output appears whole."""
 
     gin = ()  # it reads no gin file
     name: str
@@ -359,16 +344,13 @@ def inputs_made_again(step, steps: Sequence[Step | Function], out: pathlib.Path)
 
 
 def _runs_of_inputs(step, steps: Sequence[Step | Function], out: pathlib.Path) -> dict[str, str]:
-    """{step: which run of it made its output} of the inputs of a step."""
-    inputs = inputs_of(step, steps)
-    return {other.name: _run_of(other, out) for other in steps if other.name in inputs}
-
-
-def _run_of(step, out: pathlib.Path) -> str:
-    """The hashes of the record of a step, and of what it read; '' where it has no record."""
-    run_json = run_json_of(step, out)
-    records = [run_json, run_json.with_name('data.json'), run_json.with_name('inputs.json')]
-    return ' '.join(map(sha256, filter(os.path.exists, records))) if run_json.exists() else ''
+    """{input: the hashes of its record, and of what it read; '' where it has no record}."""
+    runs = {}
+    for name in inputs_of(step, steps):
+        files = [out / 'steps' / name / f'{of}.json' for of in ('run', 'data', 'inputs')]
+        there = filter(os.path.exists, files)
+        runs[name] = ' '.join(map(sha256, there)) if files[0].exists() else ''
+    return runs
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -381,10 +363,7 @@ def data_of(step) -> list[str]:
 
 
 def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = False) -> None:
-    """Runs what is not done, in order; Preempted if it was asked to stop.
-
-    InputError: a step failed, was run with something else before, or is run by another process.
-    """
+    """Runs what is not done; Preempted if stopped, InputError if a step failed, changed or runs."""
     out = options.out.absolute()
     states = states_of(steps, out)
     changed = {name: state for name, state in states.items() if state not in ('done', 'to do')}
@@ -457,10 +436,7 @@ class Recipe:
         return '; '.join(f'--{name} {values}' for name, values in listed.items())
 
     def complete(self, options: Options) -> Options:
-        """Options with the defaults of what was not chosen.
-
-        InputError if the recipe lacks an option or a value that was.
-        """
+        """Options with defaults for what was not chosen; InputError: the recipe lacks what was."""
         defaults: dict[str, Any] = {}
         for name in CHOICES:
             chosen, values = getattr(options, name), self.choices.get(name)

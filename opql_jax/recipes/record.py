@@ -18,7 +18,7 @@ import msgspec
 from opql_jax.core import distributed
 from opql_jax.core.checkout import GIN_ROOT, IN_CHECKOUT
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path, sha256
+from opql_jax.core.files import sha256, write_bytes
 
 T = TypeVar('T')
 # Where recipes run, and write to unless told otherwise: the checkout, or the working directory
@@ -43,12 +43,9 @@ class Record(TypedDict):
 def write(path, *, command, seconds: float, gin: str = '', gin_files=None, metrics=None) -> None:
     """Writes a record, whole or not at all, and makes its folder.
 
-    Args:
-        command: arguments of the Python interpreter.
-        seconds: wall time of this call; of a run that was resumed, of the last part.
-        gin: the operative configuration.
-        gin_files: `gin_digests` of the files that it was read from.
-        metrics: what the step returned, as JSON values.
+    `command` are arguments of the Python interpreter, `seconds` the wall time of this call, of a
+    run that was resumed of the last part, `gin` the operative configuration, `gin_files` the
+    `gin_digests` of what it was read from, and `metrics` JSON values that the step returned.
     """
     fields = {
         'command': list(command),
@@ -81,10 +78,8 @@ def read_json(path, type: type[T], advice: str = 'remove it to run the step agai
 
 def write_json(path, value) -> None:
     """Writes a JSON file, whole or not at all; makes its folder."""
-    with atomic_path(path) as partial:
-        partial.write_text(
-            json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + '\n', encoding='utf-8'
-        )
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
+    write_bytes(path, f'{text}\n'.encode())
 
 
 def data_digests(paths: Iterable[str]) -> dict[str, str]:
@@ -101,8 +96,7 @@ def data_digests(paths: Iterable[str]) -> dict[str, str]:
 def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
     """{file: hex SHA-256} of gin files and those they include, but for comments and blank lines.
 
-    `folder` is the working directory of the command; what is not there ships with the package.
-    InputError names a file that cannot be read.
+    What is not in `folder` ships with the package. InputError names what cannot be read.
     """
     digests = {}
     for name in files:

@@ -17,7 +17,7 @@ import numpy as np
 
 from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
+from opql_jax.core.files import write_bytes
 from opql_jax.recipes import catalog, record
 from opql_jax.recipes.recipe import (
     CHOICES,
@@ -53,10 +53,9 @@ _RANKINGS = re.compile(r'retrieval(-[\d.]+-percent)?')
 
 
 class Published(TypedDict):
-    """A published run.
+    """A published run; `seconds` are all steps' wall time, if known.
 
-    `seconds` are all steps' wall time, if known. Metrics are by question set or by ranking, such as
-    'BM25'; or they are the accuracy and its standard error.
+    Metrics are by question set or ranking; or the accuracy and its standard error.
     """
 
     command: str
@@ -145,15 +144,11 @@ def write_tables(root: pathlib.Path = record.ROOT) -> None:
     """Writes the tables of `FILES` anew."""
     for name in FILES:
         text = (root / name).read_text(encoding='utf-8')
-        with atomic_path(root / name) as partial:
-            partial.write_text(with_tables(text, root / 'results'), encoding='utf-8')
+        write_bytes(root / name, with_tables(text, root / 'results').encode())
 
 
 def publish(recipe: Recipe, options: Options, folder: pathlib.Path = RESULTS) -> pathlib.Path:
-    """Copies a finished recipe's results into the folder of published runs; returns the file.
-
-    InputError: a step is not done, or was run with other options.
-    """
+    """Copies a finished recipe's results to `folder`; InputError: a step is not done or differs."""
     out, seconds, configurations, metrics = options.out.absolute(), 0.0, {}, {}
     steps = catalog.build(recipe, options)
     for step in steps:

@@ -35,8 +35,7 @@ class CheckpointError(InputError):
 class Checkpoints:
     """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
 
-    A step's folder exists only while it is whole: it is written under another name, and moved away
-    before it is removed. Until a step is whole, the one before it stays.
+    A step's folder exists only while it is whole; until then, the one before it stays.
     """
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
@@ -93,15 +92,9 @@ class Checkpoints:
         """Starts to write the state after `step` updates; all processes call it.
 
         Returns once the step before is on disk and the arrays are copied to main memory, so that
-        they may change.
-
-        Args:
-            step, params, opt_state: updates made, and trees of arrays as they lie on the devices.
-            meta: JSON values.
-            shapes: (params, opt_state) of `jax.ShapeDtypeStruct` without padding; None for none.
-
-        Raises:
-            CheckpointError: it, or the step before, cannot be written, such as on a full disk.
+        they may change. The trees are as they lie on the devices, `meta` are JSON values, and
+        `shapes` are (params, opt_state) of `jax.ShapeDtypeStruct` without padding, if any.
+        CheckpointError: it, or the step before, cannot be written, such as on a full disk.
         """
         self.wait()
         arrays = {'params': params, 'opt_state': opt_state}
@@ -203,9 +196,7 @@ class Checkpoints:
     def restore(self, params, opt_state, step: int | None = None):
         """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
 
-        Raises:
-            CheckpointError: none is there, its parameters have other names or shapes, of which it
-                names the first, or it was trained by another optimizer.
+        CheckpointError: there is none, it has other parameters, or is of another optimizer.
         """
         step = self._require_step(step)
         digests = self._restore(step)['digests']
@@ -311,14 +302,9 @@ _LATER, _END = -1, -2
 def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     """The steps of a run, in their order; of several processes each gets the same.
 
-    Args:
-        workdir: of a training run, which may be going on, or not have begun.
-        which: 'all' that are there; or 'new', the newest, and again the newest whenever one
-            appears. Those in between are skipped, as training removes older ones.
-        patience: seconds without a new one after which to stop.
-
-    Raises:
-        InputError: `which` is neither, or (CheckpointError) there is none.
+    `workdir` is of a training run, which may be going on, or not have begun. `which` are 'all' that
+    are there; or 'new', the newest, and again the newest whenever one appears, until none has for
+    `patience` seconds. InputError: `which` is neither, or (CheckpointError) there is none.
     """
     if which not in (ALL, NEW):
         raise InputError(

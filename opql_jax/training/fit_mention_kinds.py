@@ -26,10 +26,7 @@ _MAX_TOKENS, _BATCH_PASSAGES = 128, 256
 
 
 def read_typed(path: str | os.PathLike) -> list[Document]:
-    """Documents of DocRED's form (`datasets.docred`) with mentions; entities begin with their type.
-
-    InputError names a bad document.
-    """
+    """DocRED's documents with mentions, entities beginning with a type; InputError: a bad one."""
     with tempfile.TemporaryDirectory() as folder:
         rejected = pathlib.Path(folder, 'rejected.jsonl')
         annotated = docred.read_documents(path, {}, rejected_path=rejected, max_reject_fraction=1)
@@ -40,10 +37,7 @@ def read_typed(path: str | os.PathLike) -> list[Document]:
 
 
 def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
-    """Learns the kinds of mentions from typed documents, see `read_typed`.
-
-    InputError if they mention no person, organisation, place or thing.
-    """
+    """Learns kinds of mentions from `read_typed` documents; InputError if one is missing."""
     vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
     for batch, of_batch in typed_mentions(encoder, documents):
         vectors += [mentions for mentions, _ in vectors_of(batch, encoder)]

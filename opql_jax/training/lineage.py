@@ -31,13 +31,8 @@ def describe_run(
     `state.weights_hash` of what the encoder starts from.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
-    lineage = {
-        **task.lineage,
-        'seed': seed,
-        'prepared_hash': prepared.hash(),
-        'init_hash': origin['params_hash'],
-    }
-    lineage['bert_hash'] = bert_hash
+    lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash()}
+    lineage |= {'init_hash': origin['params_hash'], 'bert_hash': bert_hash}
     # Inherited by runs that start from this one.
     lineage['entities_of_names'] = bool(
         lineage.get('entities_of_names') or origin['lineage'].get('entities_of_names')

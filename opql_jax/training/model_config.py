@@ -8,7 +8,6 @@ import msgspec
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
-from opql_jax.core.files import atomic_path
 from opql_jax.core.manifest import (
     FolderFormat,
     Header,
@@ -103,8 +102,8 @@ def write(
         'vocabulary_hash': prepared.vocab.hash(),
     }
     write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
-    with atomic_path(files.path(workdir) / 'tokenizer.json') as path:
-        path.write_bytes(prepared.tokenizer_path.read_bytes())
+    tokenizer = prepared.tokenizer_path.read_bytes()
+    files.write_bytes(files.path(workdir) / 'tokenizer.json', tokenizer)
 
 
 def read(model_dir) -> ModelConfig:
@@ -118,18 +117,16 @@ def read(model_dir) -> ModelConfig:
     try:
         _check_fields(ENCODERS[config.encoder_class], config.encoder)
     except msgspec.ValidationError as error:
-        raise ManifestError(
-            f'{path}: not what this program writes: encoder: {error}; {FORMAT.advice}'
-        ) from error
+        problem = f'not what this program writes: encoder: {error}'
+        raise FORMAT.damaged(path, problem) from error
     return config
 
 
 def load(model_dir, step: int | None = None):
     """Opens a run's folder: module, parameters, `ModelConfig`, and the checkpoint's meta data.
 
-    Raises:
-        ManifestError: see `read`.
-        CheckpointError: it holds no whole checkpoint, or one that does not fit `model.json`.
+    ManifestError: see `read`. CheckpointError: no whole checkpoint, or one that does not fit
+    `model.json`.
     """
     config = read(model_dir)
     encoder = ENCODERS[config.encoder_class](**config.encoder)

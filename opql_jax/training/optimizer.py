@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import optax
 
+from opql_jax.core.errors import check_choice
 from opql_jax.core.hashing import leaf_name
 from opql_jax.training.progress import TrainingError
 
@@ -21,11 +22,9 @@ def adamw(
         moment_dtype: of the first moment, 'float32' or 'bfloat16', which halves its memory; the
             second, a sum of squares, needs float32.
 
-    Raises:
-        TrainingError: another `moment_dtype`.
+    InputError: another `moment_dtype`.
     """
-    if moment_dtype not in ('float32', 'bfloat16'):
-        raise TrainingError(f"moment_dtype={moment_dtype!r}: give 'float32' or 'bfloat16'")
+    check_choice('moment_dtype', moment_dtype, ('float32', 'bfloat16'))
     matrices = ('kernel', 'embedding', 'w_q', 'w_k', 'w_t')
     decay = lambda path, _: leaf_name(path).endswith(matrices)
     decays = lambda params: jax.tree.map_with_path(decay, params)
@@ -54,8 +53,7 @@ def make_optimizer(
         schedule: the learning rate as a function of the step, such as `optax.cosine_decay_schedule`
             returns; None for warm-up and cosine decay.
 
-    Raises:
-        TrainingError: `optimizer` or `schedule` is no such function.
+    TrainingError: `optimizer` or `schedule` is no such function.
     """
     rate = make_schedule(num_steps, learning_rate, warmup_steps, schedule)
     try:

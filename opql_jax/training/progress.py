@@ -128,11 +128,7 @@ class Progress:
             self._stop_trace(self._trace)
 
     def report(self, done: int) -> dict:
-        """Waits for the steps since the last report, and reports the means of their metrics.
-
-        Raises:
-            TrainingError: a loss or gradient is not finite.
-        """
+        """Reports mean metrics of the steps since the last; TrainingError: one is not finite."""
         window = [
             (step, {k: float(v) for k, v in metrics.items()})
             for step, metrics in jax.device_get(self._metrics)

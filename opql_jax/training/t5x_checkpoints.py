@@ -58,11 +58,8 @@ def state_run(
     """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with them.
 
     `run` are the fields of `T5xRun`. Without `training` the files must exist, and `batch_size` may
-    differ.
-
-    Raises:
-        InputError: the path is relative, or there are no files and nothing is trained.
-        TrainingError: another run trained there.
+    differ. InputError: the path is relative, or there are no files and nothing is trained.
+    TrainingError: another run trained there.
     """
     folder = files.path(model_dir)
     if folder != files.absolute(model_dir):
@@ -90,14 +87,11 @@ def state_run(
 
 
 def newest_checkpoint(model_dir: str, step: int | None = None) -> str:
-    """The folder of a checkpoint of t5x.
+    """The folder of a checkpoint of t5x; CheckpointError if there is none.
 
     Args:
         model_dir: MODEL_DIR of t5x.
         step: of the checkpoint; the newest if None.
-
-    Raises:
-        CheckpointError: there is none.
     """
     found = _checkpoints(files.absolute(model_dir))
     if not found or (step is not None and step not in found):
@@ -150,8 +144,7 @@ def import_checkpoint(
         raise InputError(f'{target} exists: name a new part, or delete it')
     with distributed.writer(target):
         for name in (model_config.FORMAT.file, 'tokenizer.json'):
-            with files.atomic_path(target / name) as path:
-                path.write_bytes((files.path(model_dir) / name).read_bytes())
+            files.write_bytes(target / name, (files.path(model_dir) / name).read_bytes())
         configuration = files.path(model_dir) / 'config.gin'  # that t5x.train left
         meta = {
             'step': step,

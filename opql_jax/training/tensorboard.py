@@ -22,10 +22,9 @@ finally:
 
 
 class ScalarWriter:
-    """An event file of scalars, on disk or in a bucket.
+    """An event file of scalars, on disk or in a bucket, which the caller writes.
 
-    The caller writes it: tensorboardX's SummaryWriter has its own thread, which a full disk
-    ends, and then training waits for it forever.
+    tensorboardX's SummaryWriter has a thread that a full disk ends, and training then waits.
     """
 
     def __init__(self, folder: str, purge_step: int | None = None):

@@ -292,17 +292,10 @@ def check_start(config: TrainConfig, objective: Objective) -> None:
             f'init_from ({config.init_from}) and bert_folder ({config.bert_folder}) both say where '
             'to start: leave out one'
         )
-    if config.init_from and config.orthogonal_w_r:
-        raise TrainingError(
-            f'the model of init_from ({config.init_from}) brings its W_r: leave out orthogonal_w_r'
-        )
-    folder = config.bert_folder
-    is_released = folder is not None and released.is_released(folder)
-    if config.orthogonal_w_r and folder and (is_released or model_config.is_model(folder)):
-        raise TrainingError(
-            f'the encoder of bert_folder ({config.bert_folder}) brings its '
-            'W_r: leave out orthogonal_w_r'
-        )
+    brings = lambda folder: released.is_released(folder) or model_config.is_model(folder)
+    start = config.init_from or config.bert_folder
+    if config.orthogonal_w_r and start and (config.init_from or brings(start)):
+        raise TrainingError(f'{start} brings its W_r: leave out orthogonal_w_r')
 
 
 class Run:

@@ -243,7 +243,7 @@ def test_a_file_is_converted_with_its_coverage_beside_it(file, tmp_path, resolve
     'format, value, said',
     [
         ('freebase', [],
-            "format='freebase': expected one of webqsp, webqsp_lines, complexwebq, metaqa"),
+            "format='freebase': give one of 'webqsp', 'webqsp_lines', 'complexwebq', 'metaqa'"),
         ('webqsp', [], 'expected a JSON object with a list of Questions'),
         ('webqsp', {'Questions': [*WEBQSP[:2], WEBQSP[0]]},
             "x: question 3: id 'W-0' is that of number 1"),

@@ -158,7 +158,7 @@ def test_anchors_are_drawn_by_pairs_or_by_mentions():
 
     assert share_of_frequent('pairs') == pytest.approx(1 / 2, abs=0.05)
     assert share_of_frequent('mentions') == pytest.approx(12 / 14, abs=0.05)
-    with pytest.raises(InputError, match="anchors='rows': expected 'pairs' or 'mentions'"):
+    with pytest.raises(InputError, match="anchors='rows': give one of 'pairs', 'mentions'"):
         sampling.GroupSampler(index, anchors='rows')
 
 

@@ -105,9 +105,11 @@ def test_bad_arguments_are_named(prepared):
     for seed in (-1, 10**23):
         with pytest.raises(ValueError, match=f'seed={seed}: give a number of 0 to 4294967295'):
             make('shared', prepared, seed=seed)
-    with pytest.raises(ValueError, match="sampler='best': expected groups, shared"):
+    with pytest.raises(ValueError, match="sampler='best': give one of 'groups', 'shared'"):
         make('shared', prepared, sampler='best')
-    with pytest.raises(ValueError, match="pairs='both': 'title', 'sentence', 'near', 'all'"):
+    with pytest.raises(
+        ValueError, match="pairs='both': give one of 'title', 'sentence', 'near', 'all'"
+    ):
         make('align', prepared, pairs='both')
 
 

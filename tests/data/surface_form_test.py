@@ -6,6 +6,7 @@ two entities too.
 """
 
 from typing import NamedTuple
+from unittest import mock
 
 import jax
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from opql_jax.data import markup
 from opql_jax.data.tokenizer import SpecialIds, special_ids, train_wordpiece
-from opql_jax.models.bulk_encoding import Batching, MarkedPairEncoder
+from opql_jax.models import bulk_encoding
 from opql_jax.training.state import init_params
 
 import tiny_training
@@ -46,7 +47,8 @@ class Source(NamedTuple):
 RECORDS: list = []
 PAIRS = {name: np.zeros(1, np.int32) for name in ('passage', 'topic_mention', 'target_mention')}
 APPLY = jax.jit(lambda *arrays: MODULE.apply({'params': PARAMS}, *arrays))
-ENCODER = MarkedPairEncoder(MODULE, PARAMS, Source(RECORDS, PAIRS, SPECIAL), Batching((48,), 48))
+with mock.patch.multiple(bulk_encoding, LENGTHS=(48,), CPU_TOKENS=48):
+    ENCODER = bulk_encoding.MarkedPairEncoder(MODULE, PARAMS, Source(RECORDS, PAIRS, SPECIAL))
 
 
 def embed(pieces):

@@ -115,6 +115,11 @@ def test_a_build_of_rows_does_not_go_on_as_one_of_halves(tmp_path):
         make(tmp_path, encode=halves_of(dim=3))
 
 
+def test_halves_have_no_dtype_to_choose(tmp_path):
+    with pytest.raises(InputError, match="dtype='float16': halves are stored in 8 bits"):
+        make(tmp_path, encode=halves_of(dim=3), dtype='float16')
+
+
 @pytest.fixture
 def updated(tmp_path):
     """A memory of two segments with deleted entries,

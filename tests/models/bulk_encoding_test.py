@@ -107,7 +107,7 @@ def assert_same(found, expected):
 
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
-        make(folder, pair_encoding, lengths=(16, 24))[0](rows)
+        make(folder, pair_encoding, LENGTHS=(16, 24))[0](rows)
 
 
 def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, caplog):
@@ -123,7 +123,7 @@ def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, cap
 
 
 def test_an_unknown_pair_encoding_is_refused():
-    said = "pair_encoding='mentions' must be one of marked_pair, span_pair, mention"
+    said = "pair_encoding='mentions': give one of 'marked_pair', 'span_pair', 'mention'"
     with pytest.raises(InputError, match=said):
         pair_encoder('mentions', None, None, None)
 

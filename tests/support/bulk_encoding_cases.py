@@ -8,12 +8,13 @@ mesh, and on how many devices the batches lay.
 
 import itertools
 import sys
+from unittest import mock
 
 import jax
 import numpy as np
 
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import PAIR_ENCODINGS, Batching, pair_encoder
+from opql_jax.models import bulk_encoding
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training.state import init_params
 
@@ -23,13 +24,12 @@ from eight_devices import slices_and_devices
 SAMPLE = 331  # rows; a prime, so that no batch size divides it
 
 
-def make(prepared, pair_encoding='marked_pair', **options):
-    """(An encoder of rows with a small random model, the sampled row ids)."""
+def make(prepared, pair_encoding='marked_pair', **constants):
+    """(An encoder of rows with a small random model, in small batches, the sampled row ids)."""
     prepared = Prepared(prepared)
     module, params = model(prepared)
-    encode = pair_encoder(
-        pair_encoding, module, params, prepared, Batching(**{'tokens_per_device': 480} | options)
-    )
+    with mock.patch.multiple(bulk_encoding, **{'CPU_TOKENS': 480} | constants):
+        encode = bulk_encoding.pair_encoder(pair_encoding, module, params, prepared)
     rows = np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:SAMPLE]
     return encode, rows
 
@@ -44,10 +44,13 @@ def model(prepared):
 def main(prepared, output):
     assert jax.device_count() == 8, jax.devices()
     found = {}
-    for pair_encoding, devices in itertools.product(PAIR_ENCODINGS, ('1', '4', '2x4')):
+    for pair_encoding, devices in itertools.product(
+        bulk_encoding.PAIR_ENCODINGS, ('1', '4', '2x4')
+    ):
         slices, data = slices_and_devices(devices)
         mesh = make_mesh(data, slices=slices)
-        encode, rows = make(prepared, pair_encoding, lengths=(72, 136), mesh=mesh)
+        of_mesh = {'LENGTHS': (72, 136), 'make_mesh': lambda local, mesh=mesh: mesh}
+        encode, rows = make(prepared, pair_encoding, **of_mesh)
         batched, lay_on = encode.batched, set()
         apply = batched._apply
 

@@ -38,7 +38,6 @@ ON_DEVICES = [(name, 'exact') for name in CASES] + [
 FEW, MANY = 3, 16
 GRADIENT_K = 7
 RECALL_K = 8
-RANK = 6  # fewer dimensions than the leading directions of D_R
 GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 
@@ -103,19 +102,15 @@ def ids(member):
     return np.where(member, np.arange(member.shape[1], dtype=np.int32), -1)
 
 
-def recall_case(rows=8_000, rank=D_R):
-    """A memory whose good entries are those of one cluster of relations, all over the topics;
-    relations span `rank` dimensions.
-    """
+def recall_case(rows=8_000):
+    """A memory whose good entries are those of one cluster of relations, all over the topics."""
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
     relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)]
     relations += 0.5 * rng.normal(size=(rows, D_R))
     sizes = (64, D_E), (200, D_E), (64, D_R)
     query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in sizes)
-    basis = np.linalg.qr(rng.normal(size=(D_R, D_R)))[0][:, :rank]
-    relations = (relations @ basis @ basis.T).astype(np.float32)
-    return Case(query_e, query_r, topic, topic, relations, table)
+    return Case(query_e, query_r, topic, topic, relations.astype(np.float32), table)
 
 
 def reference(case, k):
@@ -196,7 +191,7 @@ def main(output):
             scores, ids = top_k(memory, data.table, data.queries, K[case], data.filter)
             found[f'{case}-{mode}-{devices}-scores'] = scores
             found[f'{case}-{mode}-{devices}-ids'] = ids
-        data = recall_case(rank=RANK)
+        data = recall_case()
         memory = shard_memory(*data.columns, mesh, 'approx')
         found[f'recall-{devices}'] = top_k(memory, data.table, data.queries, RECALL_K)[1]
         for queries in (FEW, MANY):

@@ -50,11 +50,11 @@ def relations_of(rows):
     return np.sin(rows * np.arange(1.0, DIM + 1)).astype(np.float32)
 
 
-def make(directory, entries=None, encode=relations_of, embed=None, on_progress=None, **options):
+def make(directory, entries=None, encode=relations_of, embed=None, **options):
     """A memory of 40 entries over six entities, in shards of 7."""
     small = dict(num_entities=ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7)
     options, entries = BuildOptions(**small | options), make_table() if entries is None else entries
-    return build(directory, entries, encode, options, embed, on_progress)
+    return build(directory, entries, encode, options, embed)
 
 
 def digest_of_tree(directory):

@@ -59,12 +59,16 @@ def write(kb: pathlib.Path) -> pathlib.Path:
 def plan_of_memory(memory: pathlib.Path) -> None:
     """Makes a memory without a manifest one that a killed build left."""
 
-    def stop(*_):
-        raise KeyboardInterrupt
+    shards = [tiny_memories.relations_of]
+
+    def one_shard(rows):
+        if not shards:
+            raise KeyboardInterrupt
+        return shards.pop()(rows)
 
     shutil.rmtree(memory)
     try:
-        tiny_memories.make(memory, on_progress=stop)
+        tiny_memories.make(memory, encode=one_shard)
     except KeyboardInterrupt:
         pass
 

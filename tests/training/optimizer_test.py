@@ -15,6 +15,7 @@ import pytest
 
 import gin
 from opql_jax import gin_utils
+from opql_jax.core.errors import InputError
 from opql_jax.training import trainer
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.optimizer import adamw, make_optimizer, make_schedule
@@ -81,11 +82,11 @@ def test_an_optimizer_and_its_schedule_are_those_of_optax_over_clipped_gradients
             'schedule=cosine_decay_schedule gives no learning rate .*_schedule\\(\\)$'),
         ({'schedule': 0.1}, 'schedule=0.1 gives no learning rate for a step'),
         ({'optimizer': functools.partial(adamw, moment_dtype='int8')},
-            "moment_dtype='int8': give 'float32' or 'bfloat16'"),
+            "moment_dtype='int8': give one of 'float32', 'bfloat16'"),
     ],
 )  # fmt: skip
 def test_what_makes_no_optimizer_is_told_before_anything_is_written(tmp_path, given, message):
-    with pytest.raises(TrainingError, match=message):
+    with pytest.raises(InputError, match=message):
         tiny_training.run(tmp_path / 'prepared', tmp_path / 'run', **given)
     assert not list(tmp_path.iterdir())
 

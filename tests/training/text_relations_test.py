@@ -193,7 +193,7 @@ def test_a_model_of_any_objective_is_written_for_transformers(trained, text, tmp
     np.testing.assert_array_equal(loaded['layers_0']['qkv']['kernel'], kernel)
     for changed, message in (
         ({}, 'bert holds other files: give a new or empty folder'),
-        ({'form': 'onnx'}, "form='onnx': give 'opql' or 'transformers'"),
+        ({'form': 'onnx'}, "form='onnx': give one of 'opql', 'transformers'"),
         ({'typed_documents': 'documents.json'}, 'typed_documents teaches an encoder of the form'),
     ):
         with pytest.raises(InputError, match=message):

@@ -131,11 +131,7 @@ class PassageAlignSettings:
 
 
 class PassageAlignSource(Source):
-    """Draws topics, passages that mention them, and questions that these passages answer.
-
-    All pairs of a passage are there, so questions about other topics, to which the passages hold an
-    answer, are asked as well.
-    """
+    """Draws topics, passages that mention them, and all questions that these passages answer."""
 
     def __init__(self, prepared: Prepared, settings: PassageAlignSettings, seed: int = 0):
         super().__init__(seed)

@@ -19,6 +19,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching
+from opql_jax.data.batching import Buckets
 from opql_jax.data.markup import JoinedPassages, end_to_end
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
@@ -58,13 +59,7 @@ class PassageSource(Source):
     """Draws passages that mention an entity, and hides a mention of each."""
 
     def __init__(
-        self,
-        prepared: Prepared,
-        rows: int,
-        least: int,
-        room: int,
-        buckets: batching.Buckets,
-        seed: int,
+        self, prepared: Prepared, rows: int, least: int, room: int, buckets: Buckets, seed: int
     ):
         """Plans batches of so many passages, with `least` tokens of markup and `room` for more.
 
@@ -120,10 +115,7 @@ def named_leaves(batch) -> dict[str, Any]:
 
 
 def from_named_leaves(like, leaves: Mapping[str, Any], path: str = ''):
-    """The inverse of `named_leaves`: a batch of the types of `like`.
-
-    It has the buckets and number of hops of the leaves; parts that these lack are empty.
-    """
+    """The inverse of `named_leaves`, with the types of `like`; parts without leaves are empty."""
     if hasattr(like, '_fields'):
         parts = like._asdict().items()
         return type(like)(*(from_named_leaves(p, leaves, f'{path}{name}/') for name, p in parts))

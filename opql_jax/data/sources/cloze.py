@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core.ranges import ranges
 from opql_jax.data import batching, lm_markup
-from opql_jax.data.markup import ragged
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
@@ -38,7 +38,7 @@ class EntryIndex:
         """Entries of k queries not read in `passage` (-1: any): counts [k], and their rows."""
         keys = pair_key(topic, target)
         first, end = (np.searchsorted(self._keys, keys, side=side) for side in ('left', 'right'))
-        query, place = ragged(end - first)
+        query, place = ranges(0, end - first)
         rows = self._rows[first[query] + place]
         kept = ~((self._passages[rows] == passage[query, None]).any(axis=1) & (passage[query] >= 0))
         return np.bincount(query[kept], minlength=len(keys)), rows[kept]
@@ -137,7 +137,7 @@ def first_at_random(owner: np.ndarray, items: np.ndarray, count: int, most: int,
     """[count, most] int64: random `items` [n] of each list (`owner` [n] rises); -1 where unused."""
     items = items[np.lexsort((rng.random(len(items)), owner))]
     counts = np.bincount(owner, minlength=count)
-    row, slot = ragged(np.minimum(counts, most))
+    row, slot = ranges(0, np.minimum(counts, most))
     out = np.full((count, most), -1, np.int64)
     out[row, slot] = items[(np.cumsum(counts) - counts)[row] + slot]
     return out

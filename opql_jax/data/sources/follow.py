@@ -49,15 +49,9 @@ class FollowSource(Source):
         questions: int = 64,
         seed: int = 0,
     ):
-        """Reads the questions.
+        """Reads the questions of `splits`, so many per step; the rest as of `objectives.Follow`.
 
-        Args:
-            prepared, splits: the prepared folder, and names of its question sets.
-            held_out, wordings: see `objectives.Follow`. Each question whose type has other wordings
-                is added a second time, in one of them.
-            questions: per step.
-            seed: of the order of questions, and of the wordings drawn.
-
+        Each question whose type has other wordings is added a second time, in one of them.
         InputError: no question is left, none is asked in other words, or the file has a type that
         no question of the text has.
         """
@@ -125,10 +119,7 @@ def read_wordings(path: str | os.PathLike) -> dict[str, list[Wording]]:
 def in_other_wordings(
     questions: Sequence[Question], wordings: Mapping[str, Sequence[Wording]], seed: int = 0
 ) -> list[Question]:
-    """Each question whose type has wordings, in one of them, drawn at random; their ids say so.
-
-    They are about the first topic of the question only.
-    """
+    """Each question whose type has wordings, in one drawn at random; about its first topic only."""
     rng, found = np.random.default_rng(seed), []
     for question in questions:
         if of_type := wordings.get(question.type):

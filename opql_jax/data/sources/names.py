@@ -52,7 +52,7 @@ class NameSource(Source):
     def readings(self, times: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
         """Every entity `times` times: tokens, positions of the names [n], entities [n].
 
-        Where a text would be longer than `length`, the shortest question is used, and cut.
+        Instead of a text longer than `length` the shortest question is used, and cut.
         """
         rng = np.random.default_rng(times)
         entity = np.tile(np.arange(self.num_entities), times)

@@ -61,11 +61,7 @@ class OpenQuestionSource(Source):
         beside: tuple[ClozeSource | None, NameSource | None] = (None, None),
         seed: int = 0,
     ):
-        """Marks the questions, so many per step; `beside` gives batches' `text` and `names`.
-
-        It holds their sources. InputError: a question is too long, or none has an answer in the
-        vocabulary.
-        """
+        """Marks questions; `beside` has sources of `text` and `names`. InputError: none fits."""
         super().__init__(seed)
         self._beside = beside
         usable = [q for q in questions if q.answers]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import check_choice
 from opql_jax.data import batching, markup, sampling
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepared import Prepared
@@ -158,9 +158,7 @@ class RelationSource(Source):
 
     def __init__(self, prepared: Prepared, settings: RelationSettings, seed: int = 0):
         super().__init__(seed)
-        if settings.sampler not in sampling.SAMPLERS:
-            known = ', '.join(sampling.SAMPLERS)
-            raise InputError(f'sampler={settings.sampler!r}: expected {known}')
+        check_choice('sampler', settings.sampler, sampling.SAMPLERS)
         columns = prepared.pairs
         if (settings.min_count, settings.max_pairs) != (1, None):  # else a copy of the whole table
             rows = select_pair_rows(prepared, 'all', settings.min_count, settings.max_pairs)

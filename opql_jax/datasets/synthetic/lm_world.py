@@ -48,7 +48,6 @@ def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Fa
     a page without a statement or an entity with fewer than MIN_MENTIONS mentions (or than the
     world's pages have, if fewer), if another fact holds between the same two entities, or if they
     are a couple that one sentence may name for another reason; so a small world may yield fewer.
-
     InputError: the fraction is not between 0 and 1.
     """
     if not 0 < fraction < 1:
@@ -146,10 +145,7 @@ def documents(world: World, facts: dict[str, Facts]) -> Iterator[Document]:
 
 
 def short_documents(world: World, facts: dict[str, Facts], prefix: str) -> Iterator[Document]:
-    """Pages that state some facts, true or not, one for each entity on whose side one is stated.
-
-    With the prefix `news`, `news-7` is about the entity of `page-7`.
-    """
+    """Pages that state some facts, true or not; with the prefix `news`, `news-7` is of `page-7`."""
     empty = Facts(*np.zeros((3, 0), np.int32))
     some = dataclasses.replace(world, facts={name: facts.get(name, empty) for name in world.facts})
     for number, entity in enumerate(world.page_order):
@@ -170,14 +166,9 @@ def questions(
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of
     it, and the pairs of `conjunction` in none. Questions whose answers held-out facts would change
     are in neither `train` nor `dev_known`; `two_hop` and `conjunction` are answered from all facts.
-    Questions of `changed` are those of `held_out` with the same number.
-
-    Args:
-        held_out, changed: see `hold_out_facts` and `changed_facts`.
-        num_train: of each of 1 hop, 2 hops and two topics, at most.
-        num_eval: in each other file, at most.
-
-    InputError: the world is too small for one of the files.
+    Questions of `changed` are those of `held_out` with the same number. At most `num_train` are of
+    each of 1 hop, 2 hops and two topics, and `num_eval` in each other file. InputError: the world
+    is too small for one of the files.
     """
     known = dataclasses.replace(world, facts=known_facts(world, held_out))
     train = (

@@ -39,10 +39,7 @@ def page(
     entity: int,
     hidden: Container[tuple[str, str, int]] = frozenset(),
 ) -> Document:
-    """The page of `entity`, with all its mentions; its first sentence names the entity.
-
-    Facts of `hidden`, (relation, side of the entity, other), are left out; all else stays.
-    """
+    """The page of `entity`, named first, without facts `hidden`: (relation, its side, other)."""
     kind, rng = world.kind(entity), random.Random(f'{world.seed} page {entity}')
     sentences = _statements(world, entity, rng, hidden) + _distractors(world, entity, kind, rng)
     rng.shuffle(sentences)

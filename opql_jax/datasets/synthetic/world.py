@@ -147,8 +147,7 @@ def generate(seed: int = 0, num_documents: int = 2000) -> World:
 def make_names(kind: str, count: int, rng: random.Random, taken: set[str]) -> list[str]:
     """Names of several words for entities of a kind, some outside ASCII.
 
-    No two differ only by case, nor from `taken`, which grows. None holds a character that question
-    files use as a mark (`|`, tab, brackets).
+    No two differ only by case, nor from `taken`, which grows; none has a mark of question files.
     """
     names = []
     while len(names) < count:

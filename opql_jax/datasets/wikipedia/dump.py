@@ -85,10 +85,7 @@ def _matches_any(names: Iterable[str], patterns: str) -> bool:
 
 
 def part_files(path: str | os.PathLike) -> list[Path]:
-    """The parts of a dump, by name: a file, those in a folder, or of a pattern.
-
-    InputError: there is none, two have one name, or a name does not end like a part's.
-    """
+    """A dump's parts by name: a file, a folder's, a pattern's; InputError: none, or a bad name."""
     if Path(path).is_dir():
         found = [file for file in Path(path).iterdir() if _PART.search(file.name)]
     else:
@@ -116,10 +113,7 @@ def is_part(path: str | os.PathLike) -> bool:
 
 
 def pages(path: str | os.PathLike) -> Iterator[tuple[Site, Page]]:
-    """Streams a part's pages (their last revisions), each with the settings of its site.
-
-    InputError names a part that is truncated, damaged or no dump, and says where.
-    """
+    """A part's pages (last revisions), with the site's settings; InputError says what is bad."""
     last = 'before the first page'
     with open(path, 'rb') as file:
         try:
@@ -206,16 +200,9 @@ def read_parts(
 ) -> list[Path]:
     """Writes the main namespace's pages, as `PAGES` in Parquet, for each part without a file.
 
-    Returns all, in order.
-
-    Args:
-        folder: the work folder, made if need be. One run at a time reads parts into it; files that
-            are there never change.
-        processes: how many parts are read at once; None for one per core. The files do not depend
-            on it.
-
-    InputError: see `pages`; the other parts that were being read are finished. Or another run
-    writes into the folder.
+    Returns all files, in order. They do not depend on how many parts are read at once (one per core
+    if None), never change, and are written by one run at a time. InputError: see `pages`; the other
+    parts that were being read are finished. Or another run writes into the folder.
     """
     folder = Path(folder)
     # Results are only names, so all parts may be read ahead, past a long one.

@@ -94,13 +94,7 @@ class _Articles:
         self._count = 0
 
     def index(self, names: Sequence[str], rejected_path: str | os.PathLike) -> list[str]:
-        """Collects the titles and follows redirects; returns the reason for each rejected page.
-
-        Args:
-            names: of the parts.
-            rejected_path: rejected pages are written here as `{part, page, title, reason}`; written
-                even when there is none.
-        """
+        """Collects titles, follows redirects; writes, and returns, why pages are rejected."""
         redirects: dict[str, str | None] = {}
         ids, reasons, skipped = set(), [], 0
         os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)

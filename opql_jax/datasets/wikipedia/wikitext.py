@@ -294,8 +294,7 @@ class Converter:
 class LimitedConverter:
     """Converts pages within limits; a context manager.
 
-    Unclosed markup makes the tokenizer take quadratic time, and no signal reaches it, so long pages
-    are converted in another process.
+    Long pages in another process: unclosed markup takes quadratic time, which no signal stops.
     """
 
     def __init__(self):

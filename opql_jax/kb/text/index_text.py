@@ -27,7 +27,7 @@ from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.plain_text import MOST_TOLD, PlainText, StoredText, some
-from opql_jax.kb.build_memory import entry_table, log_progress, memory_options
+from opql_jax.kb.build_memory import entry_table, memory_options
 from opql_jax.kb.text.retrieve import index_passages
 from opql_jax.memory import build as build_lib
 from opql_jax.memory import manifest as memory_manifest
@@ -231,7 +231,6 @@ def make_parts(
         entry_table(prepared, rows),
         Halves(passages.pairs, passages.halves),
         dataclasses.replace(options, hashes={**options.hashes, _ENCODED_BY: encoded_by}),
-        on_progress=log_progress,
     )
     if 'retrieval' not in finished:
         index_passages(paths['retrieval'], prepared, passages, encoded_by)

@@ -1,25 +1,15 @@
 """The training objectives: each a frozen dataclass of settings, which gin sets, and a pure loss.
 
-    entities         E is trained RELIC-style: mask a mention, retrieve its entity.
-                     trains encoder, entity_table
-    relations        L_rel + L_el, without any label (paper §2).
-                     trains encoder, entity_table
-    align            the encoder learns from distantly aligned 1-hop questions (paper §3).
-                     trains encoder
-    align_passages   the same, with each passage encoded once for all of its pairs.
-                     trains encoder
-    text_relations   a relation encoder that any text can use, by labels or pairs of entities.
-                     trains encoder
-    reading          a reader of questions with passages: where the answer stands.
-                     trains encoder, reader
-    follow           multi-hop questions over a fixed memory, loss at the last hop only.
-                     trains encoder, W_q, W_t
-    lm_names         linking of mentions by names, before the language model (ours).
-                     trains encoder, entity_table
-    lm_cloze         pretraining of the language model: L_mel + L_re + L_el.
-                     trains all but W_r of the memory
-    lm_questions     finetuning of the language model on open questions: L_mel + L_re.
-                     trains the same
+    entities         E, RELIC-style: a masked mention retrieves its entity; and the encoder
+    relations        L_rel + L_el, without any label (paper §2): encoder, E
+    align            the encoder, by distantly aligned 1-hop questions (paper §3)
+    align_passages   the same, with each passage encoded once for all of its pairs
+    text_relations   a relation encoder that any text can use, by labels or pairs of entities
+    reading          a reader of questions with passages: where the answer stands
+    follow           multi-hop questions over a fixed memory, by the last hop: encoder, W_q, W_t
+    lm_names         linking of mentions by names, before the language model (ours): encoder, E
+    lm_cloze         pretraining of the language model, all but W_r: L_mel + L_re + L_el
+    lm_questions     finetuning of the same on open questions: L_mel + L_re
 
 Parameters are one nested dict: `encoder`, `entity_table` ([n_entities, d_e], in training with the
 padding of its `Layout`) and, from following on, `follower`, for language models also `lm`.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import (
     PassageAlignBatch,
@@ -55,15 +55,10 @@ class _Alignment(Objective):
         changes: dict = {'split': questions[0], 'held_out': ()} if questions else {}
         return dataclasses.replace(self, **changes).source(prepared, seed)
 
-    def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder),
-            trainable=self.trainable,
-            lineage=self.lineage(split=identify_questions(self.split)),
-        )
+    def lineage(self, **changes):
+        return super().lineage(split=identify_questions(self.split), **changes)
 
-    def loss(self, encoder, params, batch, memory, rng):
+    def loss(self, encoder, layout, params, batch, memory, rng):
         questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
         relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
         asked = questions, batch.questions.topic, batch.questions.answers
@@ -107,11 +102,8 @@ class AlignPassages(PassageAlignSettings, _Alignment):
     facts_weight: float = 1.0
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        if self.pair_encoding not in ('span_pair', 'mention'):
-            raise InputError(
-                f'pair_encoding={self.pair_encoding!r}: whole passages are '
-                "encoded for 'span_pair' or 'mention'"
-            )
+        # Whole passages are encoded.
+        check_choice('pair_encoding', self.pair_encoding, ('span_pair', 'mention'))
         return super().build(prepared, encoder, mesh, seed)
 
     def encode_pairs(self, encoder, params, batch: PassageAlignBatch, rng):

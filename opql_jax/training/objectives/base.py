@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import QuestionBatch, is_file, load_questions
 from opql_jax.data.sources.base import Source
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.parallel.entity_table import Layout
 
 # Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
 _SAMPLING_KEY = 1 << 16
@@ -84,28 +86,28 @@ class Objective(abc.ABC):
     ) -> Source:
         """Batches that show what was learnt: an `EachQuestion`, or an endless source.
 
-        Args:
-            prepared: the prepared folder.
-            questions: question sets, see `load_questions`, of which a batch has so many `rows`.
-            rows: see above.
-            seed: of the draws where there are no questions; not that of the training.
-
-        Raises:
-            InputError: the objective reads no question sets, or one has too many hops.
+        A batch has so many `rows` of the question sets, see `load_questions`; without any, `seed`,
+        not that of the training, draws. InputError: the objective reads no question sets, or one
+        has too many hops.
         """
         if questions:
             raise InputError(f'{type(self).__name__} is not evaluated on questions: name none')
         return self.source(prepared, seed)
 
     @abc.abstractmethod
+    def loss(self, encoder: RelationEncoder, layout: Layout, params, batch, memory, rng):
+        """The loss of a batch and its metrics, see `Task.loss`; pure."""
+
     def build(
         self, prepared: Prepared, encoder: RelationEncoder, mesh: Mesh, seed: int = 0
     ) -> Task:
-        """Opens the data and what else the objective needs.
-
-        Raises:
-            InputError: a setting is wrong, or data are missing or do not fit.
-        """
+        """Opens the data and all else; InputError: a bad setting, or data that are missing."""
+        return Task(
+            source=self.source(prepared, seed),
+            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
+            trainable=self.trainable,
+            lineage=self.lineage(),
+        )
 
     def located(self, folder: KBFolder) -> 'Objective':
         """The same with its memory's path, which settings may name as a knowledge base's part."""

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from opql_jax.data.batching import Buckets
 from opql_jax.data.sources.entities import EntityBatch, EntitySource
 from opql_jax.models import losses
-from opql_jax.parallel.entity_table import Layout
-from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
+from opql_jax.training.objectives.base import Objective, concatenate, dropout, sampling_key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +36,6 @@ class Entities(Objective):
         if self.frozen_encoder:
             return name.startswith(('entity_table', 'encoder/w_e'))
         return super().trainable(name)
-
-    def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
-            trainable=self.trainable,
-            lineage=self.lineage(),
-        )
 
     def loss(self, encoder, layout, params, batch: EntityBatch, memory, rng):
         encode = functools.partial(

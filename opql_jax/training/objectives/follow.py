@@ -76,10 +76,8 @@ class Follow(Objective):
         memory = Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
         placed = self.place_memory(memory, mesh)
         has_keys = isinstance(placed, ShardedMemory) and placed.factors is None
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder, mesh),
-            trainable=self.trainable,
+        return dataclasses.replace(
+            super().build(prepared, encoder, mesh, seed),
             lineage=self.lineage(
                 memory_dir=None,
                 memory_hash=memory.hash(),
@@ -91,7 +89,7 @@ class Follow(Objective):
             refresh=_refresh if has_keys else None,
             init=functools.partial(self.init, encoder),
             check_init=lambda params, lineage: memory.check_encoder(params['encoder']),
-            predict=functools.partial(self.predict, encoder, mesh),
+            predict=functools.partial(self.predict, encoder),
         )
 
     def place_memory(self, memory: Memory, mesh):
@@ -120,19 +118,19 @@ class Follow(Objective):
         trains = follower if self.frozen_encoder else ('encoder/', *follower)
         return name.startswith(trains) and not name.startswith(self.unreached)
 
-    def loss(self, encoder, mesh, params, batch: FollowBatch, memory, rng):
-        answer = self._answer(encoder, mesh, params, batch, memory, rng)
+    def loss(self, encoder, layout, params, batch: FollowBatch, memory, rng):
+        answer = self._answer(encoder, params, batch, memory, rng)
         loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
         return loss, {
             f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()
         }
 
-    def predict(self, encoder, mesh, params, batch: FollowBatch, memory):
+    def predict(self, encoder, params, batch: FollowBatch, memory):
         """Entities [questions, k], best first, -1 in unused slots, and their weights."""
-        answer = self._answer(encoder, mesh, params, batch, memory, None)
+        answer = self._answer(encoder, params, batch, memory, None)
         return answer.entities, {'weights': answer.weights}
 
-    def _answer(self, encoder, mesh, params, batch, memory, rng):
+    def _answer(self, encoder, params, batch, memory, rng):
         """What the last hop found."""
         return self.follower(encoder).apply(
             {'params': params['follower']},

@@ -124,10 +124,6 @@ class LanguageModelObjective(Objective):
         ours = {name: value for name, value in vars(self).items() if name in names}
         return LanguageModel(encoder, **ours)
 
-    def loss(self, encoder, layout, params, batch, memory, rng):
-        """The loss of a batch and its metrics."""
-        raise NotImplementedError
-
     def init(self, encoder, params):
         fresh = self.model(encoder).init(jax.random.key(0))
         found = {name: params[name] for name in fresh if name in params}
@@ -172,10 +168,7 @@ class LanguageModelObjective(Objective):
         return name.startswith(('encoder/', 'entity_table'))
 
     def text_loss(self, encoder, layout, params, buckets, memory, hops, rng, linked=True):
-        """The losses over texts, (loss, metrics).
-
-        L_mel, L_re with a memory, and L_el if the topics are `linked`.
-        """
+        """(loss, metrics): L_mel, L_re with a memory, and L_el if the topics are `linked`."""
         params = normalize_entity_table(params)
         if not self.score_gold:
             buckets = without(buckets, 'gold')
@@ -267,10 +260,7 @@ def without(buckets, names: str):
 def clozes(
     prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options
 ) -> ClozeSource:
-    """Passages with a hidden mention, and the entries that state it.
-
-    `passages` as for `source`.
-    """
+    """Passages (as for `source`) with a hidden mention, and the entries that state it."""
     entries = None
     if memory is not None:
         entries = EntryIndex(

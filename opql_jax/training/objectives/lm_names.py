@@ -83,18 +83,15 @@ class LinkNames(LanguageModelObjective):
                     'relation_dim, or None'
                 )
             relations = replicate(params['encoder'], mesh)
-        teacher_hash = params_hash(params['encoder']) if self.relations_of else None
         changes = {
             'questions': files.sha256(self.questions),
-            'relations_of': teacher_hash,
+            'relations_of': params_hash(params['encoder']) if self.relations_of else None,
             'entities_of_names': True,
         }
-        source = self.source(prepared, seed)
+        source, layout = self.source(prepared, seed), Layout(mesh, len(prepared.vocab))
         return Task(
             source=source,
-            loss=functools.partial(
-                self.names_loss, encoder, Layout(mesh, len(prepared.vocab)), teacher
-            ),
+            loss=functools.partial(self.loss, encoder, layout, teacher=teacher),
             memory=relations,
             trainable=self.trainable,
             lineage=self.lineage(**identify_memory(memory), **changes) | dict.fromkeys(_QUERYING),
@@ -156,13 +153,13 @@ class LinkNames(LanguageModelObjective):
             ('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v')
         )
 
-    def names_loss(self, encoder, layout, teacher, params, batch: NameBatch, teacher_params, rng):
-        """The loss of a batch and its metrics; `teacher` is an encoder, or None."""
+    def loss(self, encoder, layout, params, batch: NameBatch, memory, rng, teacher=None):
+        """As of `Objective`; `teacher` is an encoder, whose parameters `memory` holds, or None."""
         loss, metrics, encoded = self.linking_loss(encoder, layout, params, batch.texts, rng)
         if teacher is not None:
             texts = [bucket.texts for bucket in batch.texts]  # of one topic each
             relations = [
-                teacher.apply({'params': teacher_params}, t.tokens, t.r1[:, 0], t.r2) for t in texts
+                teacher.apply({'params': memory}, t.tokens, t.r1[:, 0], t.r2) for t in texts
             ]
             used = concatenate(batch.texts, 'topic')[:, 0] >= 0
             change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), used)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import ClassVar
 
 import jax
@@ -57,17 +56,13 @@ class Reading(ReadingSettings, Objective):
             }
             return {**params, 'reader': head}
 
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder),
-            trainable=self.trainable,
-            lineage=self.lineage(
-                examples=files.sha256(self.examples), rows=[list(row) for row in self.rows.items()]
-            ),
-            init=init,
-        )
+        return dataclasses.replace(super().build(prepared, encoder, mesh, seed), init=init)
 
-    def loss(self, encoder, params, batch: ReadingBatch, memory, rng):
+    def lineage(self, **changes):
+        examples, rows = files.sha256(self.examples), [list(row) for row in self.rows.items()]
+        return super().lineage(examples=examples, rows=rows, **changes)
+
+    def loss(self, encoder, layout, params, batch: ReadingBatch, memory, rng):
         parts = [
             self._bucket_sums(encoder, params, bucket, rng, i)
             for i, bucket in enumerate(batch.inputs)

