@@ -142,7 +142,8 @@ def test_many_questions_are_those_of_each():
     texts = [f'who met Ann{" again" * (i % 9)}' for i in range(130)]
     found = ENCODER.encode_questions(texts, [(8, 11)] * len(texts))
     for i in range(9):
-        np.testing.assert_allclose(found[i::9] - found[i], 0, atol=1e-5)
+        alone = ENCODER.encode_questions([texts[i]], [(8, 11)])
+        np.testing.assert_allclose(found[i::9] - alone, 0, atol=1e-5)
     assert np.abs(found[0] - found[1]).max() > 0.01
 
 
