@@ -201,7 +201,7 @@ class TextEncoder:
 
     def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
         """The last layer's means [n, hidden_size], and the marked relations [n, d_r], of rows."""
-        if len(rows) <= _FEW:
+        if 0 < len(rows) <= _FEW:
             return self._encode_few(rows)
         size = min(1 << (len(rows) - 1).bit_length(), _ROWS)
         means = np.empty((len(rows), self.module.hidden_size), np.float32)
@@ -223,7 +223,7 @@ class TextEncoder:
 
     def _encode_few(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
         """`_encode` on the host."""
-        length = max((len(row.tokens) for row in rows), default=1)
+        length = max(len(row.tokens) for row in rows)
         tokens = batching.pad_tokens([row.tokens for row in rows], len(rows), length, self.special)
         hidden = last_layer(self.module, self._on_host, tokens)
         ends = np.array([(row.r1, row.r2) for row in rows], np.int64).reshape(-1, 2)
