@@ -27,6 +27,8 @@ USAGE, INTERNAL_ERROR = 2, 70  # EX_SOFTWARE of sysexits.h
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command; an error is a line on stderr, after a traceback under `--debug`."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+    # The products of a question are small: threads would spend their time waiting for each other.
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
     for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:  # closed by whoever started the process
             setattr(sys, name, open(os.devnull, mode, encoding='utf-8'))

@@ -23,12 +23,13 @@ MAX_MAGNITUDE = 1e15
 _BLOCK_ROWS = 1 << 10  # which a cache holds
 # Of a packed row: the bytes of its scale, and the largest magnitude of its other numbers.
 SCALE_BYTES, _LARGEST_PACKED = 4, 127
+_NARROW, _WIDE = np.dtype(np.uint16), (np.dtype(np.int32), np.dtype(np.int64))
 # numpy parses a header as Python, which Python 3.11 before 3.11.8 cannot do in two threads at a
 # time (SystemError).
 _HEADER_LOCK = threading.Lock()
 
 # The most that files may decode to: a multiple of their length, and some. Tables decode to at most
-# 16 times their length, and the parameters of a checkpoint to about their size on disk.
+# 20 times their length, and the parameters of a checkpoint to about their size on disk.
 _EXPANSION, _SLACK = 64, 1 << 26
 
 # A number, or the name of one that the manifest states or another array shows, or 'name + 1'.
@@ -41,7 +42,7 @@ class ArraySchema:
 
     Attributes:
         dtype, shape: by name, in this machine's byte order; the size of each dimension, None for
-            any.
+            any. A file may hold int32 and int64 as uint16, see `narrowed`.
         ids: exclusive bounds of integers from 0, one for all or one for each column.
         offsets: whether the numbers begin at 0 and never fall.
         total: what integers add up to.
@@ -60,7 +61,8 @@ class ArraySchema:
         shape = tuple(None if size is None else _number(size, sizes) for size in self.shape)
         sizes_fit = all(size in (None, n) for n, size in zip(array.shape, shape))
         fits = array.ndim == len(shape) and sizes_fit
-        if fits and array.dtype == np.dtype(self.dtype):
+        dtype = np.dtype(self.dtype)
+        if fits and (array.dtype == dtype or (array.dtype == _NARROW and dtype in _WIDE)):
             return None
         expected = ', '.join('any' if size is None else str(size) for size in shape)
         return f'{array.dtype}{list(array.shape)}, expected {self.dtype}[{expected}]'
@@ -100,7 +102,8 @@ def read_array(
 
     `sizes` are those that the schema names, and `advice` is what to do about a damaged folder. 'r'
     maps the file, and reads only the numbers that the schema bounds. ManifestError: it is none, or
-    not what the schema says, which is told before memory is allocated.
+    not what the schema says, which is told before more memory is allocated than the
+    file, widened, is long.
     """
     with _HEADER_LOCK, np.errstate(over='raise'):  # of a size
         try:
@@ -108,8 +111,8 @@ def read_array(
         except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python
             raise ManifestError(f'{file}: not a readable array ({error}); {advice}') from error
     problem = schema.check_shape(array, sizes)
-    if problem is None and mmap_mode is None:
-        array = np.array(array)
+    if problem is None and (mmap_mode is None or array.dtype == _NARROW):
+        array = np.array(array, schema.dtype)
     problem = problem or schema.check_values(array, sizes)
     if problem:
         raise ManifestError(f'{file}: {problem}; {advice}')
@@ -122,6 +125,13 @@ def read_tensors(content: bytes) -> dict[str, np.ndarray]:
         return safetensors.numpy.load(content)
     except safetensors.SafetensorError as error:
         raise InputError(f'not a readable safetensors file ({error})') from error
+
+
+def narrowed(array: np.ndarray) -> np.ndarray:
+    """An array as a file holds it: int32 or int64 as uint16, if all numbers fit."""
+    if array.dtype not in _WIDE or array.min(initial=0) < 0 or array.max(initial=0) >= 1 << 16:
+        return array
+    return array.astype(_NARROW)
 
 
 def packed(rows: np.ndarray) -> np.ndarray:

@@ -84,9 +84,7 @@ def write_passages(path: str | os.PathLike, records: Iterable[bytes]) -> int:
     with files.atomic_path(path) as partial:
         try:
             # One record per group, so that reading one passage decodes no other.
-            writer = array_record_module.ArrayRecordWriter(
-                os.fspath(partial), 'group_size:1,uncompressed'
-            )
+            writer = array_record_module.ArrayRecordWriter(os.fspath(partial), 'group_size:1,zstd')
             try:
                 for record in records:
                     writer.write(record)

@@ -4,7 +4,7 @@
                                               sha256 of every file
     segment-00000/topic.npy                   [N] int32, rising
     segment-00000/target.npy                  [N] int32
-    segment-00000/ids.npy                     [N] int64, entry ids
+    segment-00000/ids.npy                     [N] int64, entry ids; not there if they are 0 to N - 1
     segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its
                                               bits, uint16; or in their place
     segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of
@@ -19,9 +19,10 @@
                                               entity table lacks
 
 Entries hold ids and the relation only; embeddings of entities are taken from the entity table at
-search time, so a memory stays valid when that table is trained further. `memory/build.py` writes
-one segment, `memory/update.py` adds segments and tombstones and merges them; the manifest comes
-last, so a folder without one is no memory.
+search time, so a memory stays valid when that table is trained further. The numbers of an integer
+column that all fit are stored as uint16. `memory/build.py` writes one segment, `memory/update.py`
+adds segments and tombstones and merges them; the manifest comes last, so a folder without one is no
+memory.
 
 The id of an entry stays the same for as long as it exists and is never reused. The row of an
 entry is its place among all living entries, sorted by topic and then by id; an update moves rows.
@@ -111,7 +112,8 @@ class Memory:
             topic.append(self._load(f'{segment.name}/topic.npy', of_entities))
             target.append(self._load(f'{segment.name}/target.npy', of_entities))
             of_entries = ArraySchema('int64', (segment.num_entries,), ids=(manifest.next_entry,))
-            ids.append(self._load(f'{segment.name}/ids.npy', of_entries))
+            file, rows = f'{segment.name}/ids.npy', np.arange(len(topic[-1]))
+            ids.append(self._load(file, of_entries) if file in manifest.files else rows)
             self._check_order(segment, topic[-1], ids[-1], after=ids[-2].max(initial=-1))
             least, most = (1, 2 * segment.num_entries) if is_halves else (0, 0)
             if not least <= segment.num_mentions <= most:

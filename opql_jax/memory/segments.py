@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.core import files
+from opql_jax.core.arrays import narrowed
 from opql_jax.corpus import tables
 from opql_jax.memory import format
 from opql_jax.memory.manifest import SegmentInfo
@@ -82,9 +83,11 @@ def write(
                 shard = write_array(directory, name, segment.halves.of(mentions[start:stop]))
                 write_json(directory, record, shard)
             digests |= shard
+    if np.array_equal(segment.ids, np.arange(len(segment.ids))):
+        del columns['ids']
     if part is None:
         for column, values in columns.items():
-            digests |= write_array(directory, f'{segment.name}/{column}.npy', values)
+            digests |= write_array(directory, f'{segment.name}/{column}.npy', narrowed(values))
     for number, start, stop in _own_shards(len(segment.topic), segment.shard_rows, part):
         record = f'{segment.name}/shard-{number:05d}.json'
         relations_file, provenance_file = format.shard_files(segment.name, number)

@@ -359,7 +359,7 @@ class RelationEncoder(nn.Module):
         if not self.relative_buckets:
             return hidden
         # [L, L, heads].
-        bias = self.relative_bias(_distance_buckets(tokens.shape[-1], self.relative_buckets))
+        bias = self.relative_bias(distance_buckets(tokens.shape[-1], self.relative_buckets))
         bias = bias[None] if positions is None else bias[positions]
         return hidden + jnp.moveaxis(bias, -1, 1).astype(jnp.float32)
 
@@ -451,7 +451,7 @@ def shape_differences(expected, found) -> str:
     return '; '.join(problems[:5]) + more
 
 
-def _distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
+def distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
     """The bucket of token j's distance from token i: [length, length] int32, as in T5 and MPNet.
 
     Half of the buckets are for tokens after i. In each half the first half are for one distance

@@ -28,12 +28,13 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
 from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.host_encoder import last_layer
 from opql_jax.models.mention_kinds import MentionKinds
 
 # Rows of a batch of questions, and the multiple that their lengths are padded to, as each shape is
-# compiled. A smaller batch is padded to a power of two of rows, or up to _FEW not at all, so that
-# one question is quick.
-_ROWS, _FEW, _LENGTHS = 32, 4, 8
+# compiled; a smaller batch is padded to a power of two of rows. Up to _FEW rows are encoded on the
+# host, which takes less time than to find what was compiled.
+_ROWS, _FEW, _LENGTHS = 32, 8, 8
 # Tokens around a pair that are read of a longer text.
 _WINDOW = max(LENGTHS) - 2
 
@@ -187,13 +188,14 @@ class TextEncoder:
 
     def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
         """The last layer's means [n, hidden_size], and the marked relations [n, d_r], of rows."""
+        if 0 < len(rows) <= _FEW:
+            return self._encode_few(rows)
+        size = min(1 << (len(rows) - 1).bit_length(), _ROWS)
         means = np.empty((len(rows), self.module.hidden_size), np.float32)
         relations = np.empty((len(rows), self.dim), np.float32)
-        few = len(rows) if len(rows) <= _FEW else 1 << (len(rows) - 1).bit_length()
         by_length = np.argsort([len(row.tokens) for row in rows], kind='stable')
         for start in range(0, len(rows), _ROWS):
             chosen = by_length[start : start + _ROWS]
-            size = min(few, _ROWS)
             length = min(
                 batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.module.max_length
             )
@@ -205,6 +207,20 @@ class TextEncoder:
             read = _means_and_relations(self.module, self.params, tokens, r1, r2)
             means[chosen], relations[chosen] = (np.asarray(found)[: len(chosen)] for found in read)
         return means, relations
+
+    def _encode_few(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
+        """`_encode` on the host."""
+        length = max(len(row.tokens) for row in rows)
+        tokens = batching.pad_tokens([row.tokens for row in rows], len(rows), length, self.special)
+        hidden = last_layer(self.module, self._on_host, tokens)
+        ends = np.array([(row.r1, row.r2) for row in rows], np.int64).reshape(-1, 2)
+        asked = hidden[np.arange(len(rows))[:, None], ends].reshape(-1, 2 * self.module.hidden_size)
+        asked = asked @ self._on_host['w_r']['kernel']
+        return unit((hidden * (tokens != PAD_ID)[:, :, None]).sum(axis=1)), unit(asked)
+
+    @functools.cached_property
+    def _on_host(self):
+        return jax.tree.map(np.asarray, self.params)
 
     def _place(self, number: int, text: str, topic: CharacterSpan, target: CharacterSpan):
         """The tokens of a pair's text, and the first [2] and last [2] ones of topic and target."""
@@ -285,5 +301,6 @@ def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
 
 
 def unit(vectors):
-    """Vectors [..., d] divided by their lengths."""
-    return vectors / jnp.maximum(jnp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)
+    """Vectors [..., d], of NumPy or JAX, divided by their lengths."""
+    xp = vectors.__array_namespace__()
+    return vectors / xp.maximum(xp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)

@@ -16,6 +16,8 @@
   passages that have it, with their BM25 scores (float32), as the columns of a sparse matrix;
 - `word_sentence_starts.npy`, `word_sentences.npy`: for each word the sentences that have it, in the
   same form.
+
+Where all numbers of an integer array fit, uint16 is stored.
 """
 
 from __future__ import annotations
@@ -33,11 +35,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from opql_jax.core import files
-from opql_jax.core.arrays import MAX_MAGNITUDE, SCALE_BYTES, ArraySchema, packed, read_array
+from opql_jax.core.arrays import (
+    MAX_MAGNITUDE,
+    SCALE_BYTES,
+    ArraySchema,
+    narrowed,
+    packed,
+    read_array,
+)
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     MANIFEST,
@@ -150,22 +158,23 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
         'word_sentences': of_sentences.indices.astype(np.int32),
     }
     passages = [list(column) for column in (corpus.ids, corpus.titles, corpus.texts)]
-    tables = {
-        'passages': pa.table([*passages, corpus.title_entities], schema=_PASSAGES),
+    of_tables = {
+        'passages': pa.table(
+            [*passages, np.asarray(corpus.title_entities, np.int32)], schema=_PASSAGES
+        ),
         'words': pa.table([words], schema=_WORDS),
         'entities': pa.table([list(corpus.kinds)], schema=_ENTITIES),
     }
-    names = [*(f'{name}.npy' for name in arrays), *(f'{name}.parquet' for name in tables)]
+    names = [*(f'{name}.npy' for name in arrays), *(f'{name}.parquet' for name in of_tables)]
     # So that whoever finds it unfinished knows what of it may go.
     plan_update(target, PLAN, (), names)
     for name, array in arrays.items():
         buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
+        np.save(buffer, narrowed(array), allow_pickle=False)
         with files.atomic_path(target / f'{name}.npy') as partial:
             partial.write_bytes(buffer.getbuffer())
-    for name, table in tables.items():
-        with files.atomic_path(target / f'{name}.parquet') as partial:
-            pq.write_table(table, partial)
+    for name, table in of_tables.items():
+        tables.write_table(target / f'{name}.parquet', table.to_batches(), table.schema)
     stated = {
         'passages': len(counts),
         'sentences': len(starts),

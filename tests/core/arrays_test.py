@@ -8,7 +8,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opql_jax.core.arrays import ArraySchema, bad_row, packed, read_array, scales, unpacked
+from opql_jax.core.arrays import (
+    ArraySchema,
+    bad_row,
+    narrowed,
+    packed,
+    read_array,
+    scales,
+    unpacked,
+)
 from opql_jax.core.manifest import ManifestError
 
 
@@ -58,8 +66,22 @@ def read(folder, schema, array):
 )
 def test_an_array_that_is_what_its_schema_says_is_read(tmp_path, schema, values, mode):
     array = np.array(values, schema.dtype)
-    np.testing.assert_array_equal(read(tmp_path, schema, array), array)
-    np.testing.assert_array_equal(read_array(tmp_path / 'a.npy', schema, SIZES, '', mode), array)
+    for stored in (array, narrowed(array)):
+        np.testing.assert_array_equal(read(tmp_path, schema, stored), array)
+        found = read_array(tmp_path / 'a.npy', schema, SIZES, '', mode)
+        np.testing.assert_array_equal(found, array)
+        assert found.dtype == array.dtype
+
+
+@pytest.mark.parametrize('dtype', [np.int32, np.int64])
+def test_numbers_are_narrowed_where_all_fit_in_16_bits(dtype):
+    for numbers in ([], [0], [[1 << 16, 3]], [(1 << 16) - 1, 0], [-1, 2]):
+        array = np.array(numbers, dtype)
+        fits = all(0 <= number < 1 << 16 for number in array.flat)
+        assert narrowed(array).dtype == (np.uint16 if fits else dtype)
+        np.testing.assert_array_equal(narrowed(array), array)
+    for other in (np.zeros(3, np.int8), np.ones(2, np.float32)):
+        assert narrowed(other) is other
 
 
 @pytest.mark.parametrize(

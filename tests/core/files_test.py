@@ -247,7 +247,7 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
         files.rmtree(copy)
     name = name.format(outside=outside)
     manifest = json.loads(files.path('gs://b/memory/manifest.json').read_text())
-    manifest['files'][name] = manifest['files']['segment-00000/ids.npy']
+    manifest['files'][name] = manifest['files']['segment-00000/topic.npy']
     edit('gs://b/memory', files=manifest['files'])
     for read in (Memory.open, local_copy):
         message = f'gs://b/memory/manifest.json: {re.escape(repr(name))} is not the name of a file'

@@ -13,7 +13,7 @@ from damage import changed, put, sign, stating
 from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.format import Memory
-from opql_jax.memory.update import delete
+from opql_jax.memory.update import compact, delete
 
 from tiny_memories import make
 
@@ -32,10 +32,9 @@ def reverse_provenance(directory):
     sign(directory)
 
 
-TOPIC, TARGET, IDS, SHARD = (
-    f'segment-00000/{name}.npy' for name in ('topic', 'target', 'ids', 'relations-00001')
+TOPIC, TARGET, SHARD = (
+    f'segment-00000/{name}.npy' for name in ('topic', 'target', 'relations-00001')
 )
-NOT_IDS = 'ids.npy: not ids from 0 on, each once'
 
 
 # Digests are right, and numbers possible: what would be found under another entity or entry.
@@ -44,8 +43,6 @@ NOT_IDS = 'ids.npy: not ids from 0 on, each once'
     [
         (changed(TOPIC, lambda topic: topic[::-1]), 'topic.npy: not in rising order'),
         (changed(TARGET, put(3, 6)), 'target.npy: has numbers from 0 to 6'),
-        (changed(IDS, put(3, 4)), NOT_IDS),
-        (changed(IDS, lambda ids: ids[::-1]), f'{NOT_IDS}, rising'),
         (changed(SHARD, put(3, np.nan)), 'relations-00001.npy: row 3 has .* not finite'),
         (reverse_provenance, 'provenance-0000.*: its entries are not those of the shard'),
         (stating(num_entries=39), 'num_entries is 39, there are 40 living entries'),
@@ -57,6 +54,17 @@ def test_a_signed_folder_is_not_believed(directory, damage, message):
     damage(directory)
     with pytest.raises(ManifestError, match=message):
         Memory.open(directory).verify()
+
+
+@pytest.mark.parametrize('change', [put(3, 4), lambda ids: ids[::-1]])
+def test_ids_are_stored_once_they_are_no_rows_and_not_believed(directory, change):
+    assert not [*directory.glob('*/ids.npy')]
+    delete(directory, entries=[5])
+    assert compact(directory).ids.tolist() == [*range(5), *range(6, 40)]
+    (ids,) = directory.glob('*/ids.npy')
+    changed(ids, change)(directory)
+    with pytest.raises(ManifestError, match='ids.npy: not ids from 0 on, each once, rising'):
+        Memory.open(directory)
 
 
 @pytest.mark.parametrize('dead', [[3, 40], [5, 3]])

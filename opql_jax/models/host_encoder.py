@@ -1,0 +1,63 @@
+"""The transformer of `models.encoder` by NumPy, for a few rows, such as a question.
+
+A program that asks once takes longer to compile, or to find what was compiled before, than to
+compute them here. Both give the same numbers to rounding.
+"""
+
+import numpy as np
+from scipy.special import erf
+
+from opql_jax.models.encoder import PAD_ID, RelationEncoder, distance_buckets
+
+
+def last_layer(encoder: RelationEncoder, params, tokens: np.ndarray) -> np.ndarray:
+    """`RelationEncoder.hidden` of tokens [n, L] int32: [n, L, hidden_size] float32.
+
+    `params` are those of the encoder as NumPy arrays, float32.
+    """
+    length = tokens.shape[1]
+    bias = np.where(tokens == PAD_ID, np.float32(-1e9), np.float32(0))[:, None, None, :]
+    if encoder.relative_buckets:
+        of_buckets = params['relative_bias']['embedding']
+        distances = of_buckets[distance_buckets(length, encoder.relative_buckets)]
+        bias = bias + np.moveaxis(distances, -1, 0)
+    words, places = (params[f'{name}_embedding']['embedding'] for name in ('token', 'position'))
+    norm = lambda h, weights: _norm(h, weights, encoder.layer_norm_epsilon)
+    h = norm(words[tokens] + places[:length], params['embedding_norm'])
+    for number in range(encoder.num_layers):
+        layer = params[f'layers_{number}']
+        h = norm(h + _attention(layer, h, bias, encoder.num_heads), layer['attention_norm'])
+        h = norm(h + _dense(layer['mlp_out'], _gelu(_dense(layer['mlp_in'], h))), layer['mlp_norm'])
+    return h
+
+
+def _attention(layer, h, bias, num_heads):
+    """What attention adds to h [n, L, hidden]."""
+    n, length, hidden = h.shape
+    heads = _dense(layer['qkv'], h).reshape(n, length, 3, num_heads, -1)
+    q, k, v = heads.transpose(2, 0, 3, 1, 4)
+    weights = q @ k.swapaxes(-1, -2)
+    weights *= np.float32(1 / np.sqrt(q.shape[-1]))
+    weights += bias
+    weights -= weights.max(axis=-1, keepdims=True)
+    np.exp(weights, out=weights)
+    out = weights @ v / weights.sum(axis=-1, keepdims=True)
+    return _dense(layer['attention_out'], out.swapaxes(1, 2).reshape(n, length, hidden))
+
+
+def _dense(weights, h):
+    """A product of h [n, L, width] with a kernel, which may have several axes of either side."""
+    out = h.reshape(-1, h.shape[-1]) @ weights['kernel'].reshape(h.shape[-1], -1)
+    out += weights['bias'].reshape(-1)
+    return out.reshape(*h.shape[:-1], -1)
+
+
+def _norm(h, weights, epsilon):
+    centred = h - h.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    centred /= np.sqrt(variance + np.float32(epsilon))
+    return centred * weights['scale'] + weights['bias']
+
+
+def _gelu(x):
+    return np.float32(0.5) * x * (1 + erf(x * np.float32(np.sqrt(0.5))))
