@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import check_text
+from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
 from opql_jax.explorer.suggestions import is_plain
@@ -142,12 +143,16 @@ class Page(NamedTuple, Generic[T]):
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
 ) -> Page[tuple[str, str, int]]:
-    """Names, kinds and numbers of facts of entities with a text in their name, most facts first."""
+    """Names, kinds and numbers of facts of entities with a text in their name, most facts first.
+
+    Dates and numbers come last.
+    """
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
     has = lambda row: wanted in names[row].casefold() and kind in ('', kinds[row])
-    chosen = [row for row in np.argsort(-counts, kind='stable').tolist() if has(row)]
+    order = np.lexsort((-counts, np.isin(kinds, sorted(VALUES))))
+    chosen = [row for row in order.tolist() if has(row)]
     shown = chosen[page * ENTITIES : (page + 1) * ENTITIES]
     return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
 

@@ -171,6 +171,9 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert f'{len(kb.vocab):,} entities' in words(client.get('/entities').text)
     page = client.get('/entities', params={'text': 'SOLBERG'})
     assert '1 entity' in words(page.text) and 'name=Ingrid+Solberg' in page.text
+    listed = re.findall(r'</a> <small>(\w+), ', client.get('/entities').text)
+    dates_last = sorted(listed, key=lambda kind: kind in ('date', 'quantity'))
+    assert listed == dates_last != [] and 'date' in kb.vocab.kinds
     people = kb.vocab.kinds.count('person')
     assert f'{people} entities' in words(client.get('/entities', params={'kind': 'person'}).text)
     documents = set(kb.prepared.passages['doc_id'].to_pylist())
