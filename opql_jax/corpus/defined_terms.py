@@ -23,6 +23,8 @@ _DEFINED = re.compile(
     r'|\s\((?P<letters>[A-Z][A-Za-z]{0,2}[A-Z&][A-Za-z]{0,6}(?:-[A-Z]+)?s?)\)'
     r'|,\s(?:hereinafter|hereafter)\s(?:(?:referred to|called|known)\s)?(?:as\s)?(?:the\s)?["“](?'
     rf':the\s|The\s)?(?P<named>{_TERM})["”]'
+    r'|,?\s(?:hereinafter|hereafter)\s(?:referred to|called|known)\s(?:as\s)?(?:the\s)?'
+    rf'(?P<called>{_TERM})(?=[,.;])'
 )
 # How many characters before a bracket to look for the name that it defines.
 _BEFORE = 250
@@ -42,7 +44,7 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
     found: list[Defined] = []
     ends, last = [span.end for span in spans], 0
     for match in _DEFINED.finditer(text):
-        term = match['quoted'] or match['letters'] or match['named']
+        term = match['quoted'] or match['letters'] or match['named'] or match['called']
         least = max(last, match.start() - _BEFORE, text.rfind('\n', 0, match.start()) + 1)
         i = bisect.bisect_right(ends, match.start())
         before = [s for s in spans[max(0, i - 8) : i] if s.start >= least and s.kind not in VALUES]
@@ -64,7 +66,10 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
 
 def defines(text: str, term: str) -> bool:
     """Whether a text defines a term in quotes, whatever for; its case does not matter."""
-    defined = (match['quoted'] or match['named'] or '' for match in _DEFINED.finditer(text))
+    defined = (
+        match['quoted'] or match['named'] or match['called'] or ''
+        for match in _DEFINED.finditer(text)
+    )
     return term.casefold() in map(str.casefold, defined)
 
 

@@ -34,6 +34,8 @@ def resolved(*marked_texts):
         ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.',
             {'Agent': 'Acme Tools'}),
         ('[Bo Lee|person], hereinafter the "Tenant", pays.', {'Tenant': 'Bo Lee'}),
+        ('[Bo Lee|person], hereafter called the Tenant, pays.', {'Tenant': 'Bo Lee'}),
+        ('[Bo Lee|person], hereafter called on, pays.', {}),
         ('the [Northern Rail Authority] (NRA) runs trains', {'NRA': 'Northern Rail Authority'}),
         ('the Bank for Works and Aid (BWA) of [Ely|place]', {'BWA': 'Bank for Works and Aid'}),
         ('[Ada Lovelace|person] (London) and [Bo Lee] (see "Notes") and [Cy Roe] (1815)', {}),
