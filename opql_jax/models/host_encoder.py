@@ -4,16 +4,27 @@ A program that asks once takes longer to compile, or to find what was compiled b
 compute them here. Both give the same numbers to rounding.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from scipy.special import erf
 
-from opql_jax.models.encoder import PAD_ID, RelationEncoder, distance_buckets
+from opql_jax.models.encoder_fields import PAD_ID, EncoderFields, distance_buckets
 
 
-def last_layer(encoder: RelationEncoder, params, tokens: np.ndarray) -> np.ndarray:
+def on_host(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters, of NumPy or JAX, as NumPy arrays, float32."""
+    return {
+        name: on_host(value) if isinstance(value, Mapping) else np.asarray(value, np.float32)
+        for name, value in params.items()
+    }
+
+
+def last_layer(encoder: EncoderFields, params, tokens: np.ndarray) -> np.ndarray:
     """`RelationEncoder.hidden` of tokens [n, L] int32: [n, L, hidden_size] float32.
 
-    `params` are those of the encoder as NumPy arrays, float32.
+    `encoder` is that or has its fields, `params` are its parameters, see `on_host`.
     """
     length = tokens.shape[1]
     bias = np.where(tokens == PAD_ID, np.float32(-1e9), np.float32(0))[:, None, None, :]
@@ -61,3 +72,9 @@ def _norm(h, weights, epsilon):
 
 def _gelu(x):
     return np.float32(0.5) * x * (1 + erf(x * np.float32(np.sqrt(0.5))))
+
+
+def unit(vectors):
+    """Vectors [..., d], of NumPy or JAX, divided by their lengths."""
+    xp = vectors.__array_namespace__()
+    return vectors / xp.maximum(xp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)

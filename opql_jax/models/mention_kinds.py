@@ -8,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
@@ -100,7 +98,9 @@ def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
 
     InputError if there are none, or one is not of KINDS.
     """
-    import optax  # takes a while, and whoever asks needs none of it
+    import jax  # take a while, and whoever asks needs none of them
+    import jax.numpy as jnp
+    import optax
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
         raise InputError(

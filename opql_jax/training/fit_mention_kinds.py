@@ -44,7 +44,7 @@ def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> Me
 
     InputError if they mention no person, organisation, place or thing.
     """
-    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
+    vectors, kinds = [np.zeros((0, encoder.fields.hidden_size), np.float32)], []
     for batch, of_batch in typed_mentions(encoder, documents):
         vectors += [mentions for mentions, _ in vectors_of(batch, encoder)]
         kinds += of_batch
