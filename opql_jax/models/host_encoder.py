@@ -5,12 +5,15 @@ compute them here. Both give the same numbers to rounding.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import erf
 
 from opql_jax.models.encoder_fields import PAD_ID, EncoderFields, distance_buckets
+
+if TYPE_CHECKING:
+    from opql_jax.models.encoder import RelationEncoder
 
 
 def on_host(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,10 +24,12 @@ def on_host(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def last_layer(encoder: EncoderFields, params, tokens: np.ndarray) -> np.ndarray:
+def last_layer(
+    encoder: 'EncoderFields | RelationEncoder', params, tokens: np.ndarray
+) -> np.ndarray:
     """`RelationEncoder.hidden` of tokens [n, L] int32: [n, L, hidden_size] float32.
 
-    `encoder` is that or has its fields, `params` are its parameters, see `on_host`.
+    `params` are the encoder's, see `on_host`.
     """
     length = tokens.shape[1]
     bias = np.where(tokens == PAD_ID, np.float32(-1e9), np.float32(0))[:, None, None, :]
