@@ -24,7 +24,7 @@ from jax.sharding import Mesh, PartitionSpec
 from opql_jax.core.errors import InputError
 from opql_jax.core.progress import logged
 from opql_jax.data import batching, markup
-from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.host_encoder import unit
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
 
@@ -208,15 +208,6 @@ def span_relations(encoder, params, tokens, first, last, backward):
 def last_layer(encoder, params, tokens):
     """`RelationEncoder.hidden` of tokens [n, L], float32."""
     return encoder.apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def means_and_relations(encoder, params, tokens, r1, r2):
-    """The means of the last layer [n, hidden_size], and unit relations [n, d_r], of token rows."""
-    hidden, used = last_layer(encoder, params, tokens), (tokens != PAD_ID)[:, :, None]
-    ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
-    asked = relate_spans(encoder, 'span_pair', params, *ends, jnp.zeros(len(tokens), bool))
-    return unit((hidden * used).sum(1)), unit(asked)
 
 
 class SpanPairEncoder:

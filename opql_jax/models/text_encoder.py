@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from opql_jax.models.bulk_encoding import BatchedEncoder
     from opql_jax.models.encoder import RelationEncoder
 
-# Rows of a batch of questions, and the multiple that their lengths are padded to, as each shape is
-# compiled; a smaller batch is padded to a power of two of rows. Up to _FEW rows are encoded on the
-# host, which takes less time than to find what was compiled.
-_ROWS, _FEW, _LENGTHS = 32, 8, 8
+# Questions encoded at a time.
+_ROWS = 16
 # Tokens around a pair that are read of a longer text.
 _WINDOW = max(batching.BUCKET_LENGTHS) - 2
 
@@ -223,37 +221,22 @@ class TextEncoder:
 
     def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
         """The last layer's means [n, hidden_size], and the marked relations [n, d_r], of rows."""
-        if 0 < len(rows) <= _FEW:
-            return self._encode_few(rows)
-        from opql_jax.models.bulk_encoding import means_and_relations
-
-        size = min(1 << (len(rows) - 1).bit_length(), _ROWS)
-        means = np.empty((len(rows), self.fields.hidden_size), np.float32)
+        size = self.fields.hidden_size
+        means = np.empty((len(rows), size), np.float32)
         relations = np.empty((len(rows), self.dim), np.float32)
         by_length = np.argsort([len(row.tokens) for row in rows], kind='stable')
         for start in range(0, len(rows), _ROWS):
             chosen = by_length[start : start + _ROWS]
-            length = min(
-                batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.fields.max_length
-            )
+            some = [rows[i] for i in chosen]
             tokens = batching.pad_tokens(
-                [rows[i].tokens for i in chosen], size, length, self.special
+                [row.tokens for row in some], len(some), len(some[-1].tokens), self.special
             )
-            r1, r2 = np.zeros((2, size), np.int32)
-            r1[: len(chosen)], r2[: len(chosen)] = zip(*((rows[i].r1, rows[i].r2) for i in chosen))
-            read = means_and_relations(self.module, self.on_device, tokens, r1, r2)
-            means[chosen], relations[chosen] = (np.asarray(found)[: len(chosen)] for found in read)
+            hidden = last_layer(self.fields, self._on_host, tokens)
+            means[chosen] = unit((hidden * (tokens != PAD_ID)[:, :, None]).sum(axis=1))
+            ends = hidden[np.arange(len(some))[:, None], [(row.r1, row.r2) for row in some]]
+            asked = ends.reshape(len(some), 2 * size) @ self._on_host['w_r']['kernel']
+            relations[chosen] = unit(asked)
         return means, relations
-
-    def _encode_few(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
-        """`_encode` on the host."""
-        length = max(len(row.tokens) for row in rows)
-        tokens = batching.pad_tokens([row.tokens for row in rows], len(rows), length, self.special)
-        hidden = last_layer(self.fields, self._on_host, tokens)
-        ends = np.array([(row.r1, row.r2) for row in rows], np.int64).reshape(-1, 2)
-        asked = hidden[np.arange(len(rows))[:, None], ends].reshape(-1, 2 * self.fields.hidden_size)
-        asked = asked @ self._on_host['w_r']['kernel']
-        return unit((hidden * (tokens != PAD_ID)[:, :, None]).sum(axis=1)), unit(asked)
 
     @functools.cached_property
     def _on_host(self):
