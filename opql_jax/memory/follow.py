@@ -13,6 +13,7 @@ Everything here is a pure function of arrays with static shapes, made to be call
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -21,13 +22,16 @@ import numpy as np
 from jax import lax
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.hop import aggregate, masked_softmax
+from opql_jax.memory.hop import masked_softmax
 
 # Queries searched together, which wait for the one with the most entries.
 GROUP = 8
 
 # Rows that a query scores per step of the search.
 BLOCK = 512
+
+# Pairs of targets that are compared at a time, a byte each.
+MAX_PAIRS = 1 << 30
 
 # Exact search: the default on TPU would round the products to bfloat16.
 _PRECISION = lax.Precision.HIGHEST
@@ -278,3 +282,35 @@ def follow(
     scores = rescore(memory, entity_table, queries, topics, entry_rows)
     targets = jnp.where(entry_rows >= 0, memory.target[jnp.maximum(entry_rows, 0)], -1)
     return weigh(queries, scores, entry_rows, targets)
+
+
+def aggregate(targets, beta):
+    """Adds up the weights `beta` of equal targets, both [B, k], -1 in unused slots, on devices.
+
+    Returns:
+        entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`; with
+        gradient to beta.
+
+    Raises:
+        InputError: k is too large for the number of queries.
+    """
+    count, k = targets.shape
+    if count * k * k > MAX_PAIRS:
+        most = math.isqrt(MAX_PAIRS // count)
+        raise InputError(
+            f'k={k} for {count} queries would take {count * k * k >> 30} GiB: k can be {most}, or '
+            'ask fewer at a time'
+        )
+    # All pairs of slots: k is small, and on an accelerator k^2 comparisons cost less than a sort
+    # and a scatter.
+    same = (targets[:, :, None] == targets[:, None, :]) & (targets >= 0)[:, None, :]
+    weights = jnp.sum(jnp.where(same, beta[:, None, :], 0.0), axis=-1)
+    earlier = jnp.tril(jnp.ones((targets.shape[1],) * 2, bool), -1)
+    keep = (targets >= 0) & ~jnp.any(same & earlier, axis=-1)
+
+    entities = jnp.where(keep, targets, -1)
+    weights = jnp.where(keep, weights, 0.0)
+    falling = jnp.where(keep, -lax.stop_gradient(weights), jnp.inf)
+    places = jnp.broadcast_to(jnp.arange(targets.shape[1], dtype=jnp.int32), targets.shape)
+    _, entities, places = lax.sort((falling, entities, places), num_keys=2)
+    return entities, jnp.take_along_axis(weights, places, axis=1)

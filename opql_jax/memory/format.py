@@ -37,9 +37,8 @@ import contextlib
 import functools
 import pathlib
 import weakref
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
@@ -60,9 +59,11 @@ from opql_jax.core.manifest import MANIFEST, ManifestError
 from opql_jax.core.ranges import ranges
 from opql_jax.corpus import tables
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.memory.follow import MemoryArrays, relation_bits
 from opql_jax.memory.manifest import FORMAT, MemoryManifest, SegmentInfo, read_manifest
 from opql_jax.memory.relations import Halves, Shards, by_shard, sums
+
+if TYPE_CHECKING:
+    from opql_jax.memory.follow import MemoryArrays
 
 # Of relations; of halves it is int8.
 ROW_DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
@@ -264,8 +265,12 @@ class Memory:
                 MANIFEST, f'num_entities is {count}, of {len(vocab)} in the vocabulary'
             )
 
-    def arrays(self) -> MemoryArrays:
+    def arrays(self) -> 'MemoryArrays':
         """The living entries as device arrays for `memory.follow`; without any, one of no topic."""
+        import jax.numpy as jnp  # here, as nothing else of a memory needs devices
+
+        from opql_jax.memory.follow import MemoryArrays, relation_bits
+
         if len(self) >= 2**31:
             raise ManifestError(
                 f'{self.directory}: {len(self)} entries do not fit int32 ids; shard the memory'

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
@@ -24,6 +25,7 @@ from opql_jax.core.errors import check_choice
 from opql_jax.core.progress import logged
 from opql_jax.data import batching, markup
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.host_encoder import unit
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
 
 # Finer than in training, where each batch has rows of every length; each is compiled once.
@@ -165,6 +167,17 @@ def relate_spans(
     """`RelationEncoder.relate_spans` of an encoder with these parameters."""
     apply: Any = functools.partial(encoder.apply, method=encoder.relate_spans)
     return apply({'params': params}, topic, target, topic_is_second, pair_encoding)
+
+
+def span_relations(encoder, params, tokens, first, last, backward):
+    """The relations [n, d_r] of marked pairs, of unit length."""
+    spans = encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
+    return unit(relate_spans(encoder, 'span_pair', params, spans[:, 0], spans[:, 1], backward))
+
+
+def last_layer(encoder, params, tokens):
+    """`RelationEncoder.hidden` of tokens [n, L], float32."""
+    return encoder.apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
 
 
 class SpanPairEncoder:

@@ -20,9 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
-from opql_jax.core.errors import InputError, check_choice
-
-PAD_ID = 0
+from opql_jax.core.errors import InputError
+from opql_jax.models.encoder_fields import PAD_ID, check_fields, distance_buckets
 
 # BERT's initialiser. It suits W_r and W_e, too: with outputs of unit variance (the usual 1/fan_in
 # scale) the first softmax over inner products of relations would be one-hot.
@@ -390,25 +389,6 @@ class RelationEncoder(nn.Module):
         return out.swapaxes(0, 1).reshape(n, *out.shape[2:])
 
 
-def check_fields(encoder: RelationEncoder) -> None:
-    """Raises InputError, naming the field, if no encoder can have the fields of one."""
-    if encoder.hidden_size % encoder.num_heads:
-        raise InputError(
-            f'RelationEncoder.hidden_size={encoder.hidden_size} is not a multiple of '
-            f'num_heads={encoder.num_heads}.'
-        )
-    if encoder.relation_dim % 2:
-        raise InputError(
-            f'RelationEncoder.relation_dim={encoder.relation_dim} is odd; relations have two halves'
-        )
-    check_choice('RelationEncoder.dtype', encoder.dtype, ('float32', 'bfloat16'))
-    if encoder.relative_buckets % 4 or not 0 <= encoder.relative_buckets <= 256:
-        raise InputError(
-            f'RelationEncoder.relative_buckets={encoder.relative_buckets} is '
-            'no multiple of 4 up to 256.'
-        )
-
-
 # Fields that shapes of parameters show, that bound rows, or that concern training or precision.
 _NO_OTHER_NUMBERS = set(
     'vocab_size hidden_size num_layers num_heads mlp_size max_length relation_dim entity_dim '
@@ -449,24 +429,6 @@ def shape_differences(expected, found) -> str:
     problems += [f'{name}: {found[name]}, the model has {expected[name]}' for name in sorted(other)]
     more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
     return '; '.join(problems[:5]) + more
-
-
-def distance_buckets(length: int, buckets: int, furthest: int = 128) -> np.ndarray:
-    """The bucket of token j's distance from token i: [length, length] int32, as in T5 and MPNet.
-
-    Half of the buckets are for tokens after i. In each half the first half are for one distance
-    each, the others for growing ranges, the last one for all from `furthest` on.
-    """
-    distance = np.arange(length)[None, :] - np.arange(length)[:, None]
-    half, near = buckets // 2, np.abs(distance)
-    exact = half // 2
-    far = (
-        np.log(np.maximum(near, 1).astype(np.float32) / exact)
-        / np.float32(math.log(furthest / exact))
-        * (half - exact)
-    )
-    bucket = np.where(near < exact, near, np.minimum(exact + far.astype(np.int32), half - 1))
-    return (np.where(distance > 0, half, 0) + bucket).astype(np.int32)
 
 
 def init_params(encoder: RelationEncoder, num_entities: int, seed: int | jax.Array):

@@ -4,16 +4,46 @@ A program that asks once takes longer to compile, or to find what was compiled b
 compute them here. Both give the same numbers to rounding.
 """
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from scipy.special import erf
 
-from opql_jax.models.encoder import PAD_ID, RelationEncoder, distance_buckets
+from opql_jax.models.encoder_fields import PAD_ID, EncoderFields, distance_buckets
+
+if TYPE_CHECKING:
+    from opql_jax.models.encoder import RelationEncoder
 
 
-def last_layer(encoder: RelationEncoder, params, tokens: np.ndarray) -> np.ndarray:
+# Rows that a cache holds. The error function as a fraction of polynomials, as XLA computes it.
+_BLOCK = 1 << 4
+_ERF = (
+    (
+        *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06),
+        *(-5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03),
+        -1.60960333262415e-02,
+    ),
+    (
+        *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
+        *(-7.37332916720468e-03, -1.42647390514189e-02),
+    ),
+)
+
+
+def on_host(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters, of NumPy or JAX, as NumPy arrays, float32."""
+    return {
+        name: on_host(value) if isinstance(value, Mapping) else np.asarray(value, np.float32)
+        for name, value in params.items()
+    }
+
+
+def last_layer(
+    encoder: 'EncoderFields | RelationEncoder', params, tokens: np.ndarray
+) -> np.ndarray:
     """`RelationEncoder.hidden` of tokens [n, L] int32: [n, L, hidden_size] float32.
 
-    `params` are those of the encoder as NumPy arrays, float32.
+    `params` are the encoder's, see `on_host`.
     """
     length = tokens.shape[1]
     bias = np.where(tokens == PAD_ID, np.float32(-1e9), np.float32(0))[:, None, None, :]
@@ -60,4 +90,29 @@ def _norm(h, weights, epsilon):
 
 
 def _gelu(x):
-    return np.float32(0.5) * x * (1 + erf(x * np.float32(np.sqrt(0.5))))
+    """x [n, L, width] times the normal distribution there, which takes its place."""
+    rows = x.reshape(-1, x.shape[-1])
+    for start in range(0, len(rows), _BLOCK):
+        some = rows[start : start + _BLOCK]
+        some *= np.float32(0.5) + np.float32(0.5) * _erf(some * np.float32(np.sqrt(0.5)))
+    return x
+
+
+def _erf(x):
+    x = np.clip(x, -4, 4)
+    above, below = (_polynomial(x * x, coefficients) for coefficients in _ERF)
+    return x * above / below
+
+
+def _polynomial(x, coefficients):
+    value = x * np.float32(coefficients[0])
+    for coefficient in coefficients[1:-1]:
+        value += np.float32(coefficient)
+        value *= x
+    return value + np.float32(coefficients[-1])
+
+
+def unit(vectors):
+    """Vectors [..., d], of NumPy or JAX, divided by their lengths."""
+    xp = vectors.__array_namespace__()
+    return vectors / xp.maximum(xp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)

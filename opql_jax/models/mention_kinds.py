@@ -8,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
@@ -93,7 +91,9 @@ def kinds_of_entities(
 
 def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
     """Learns from mentions' vectors [n, hidden_size] and kinds; InputError: none, or no KINDS."""
-    import optax  # takes a while, and whoever asks needs none of it
+    import jax  # take a while, and whoever asks needs none of them
+    import jax.numpy as jnp
+    import optax
 
     if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
         raise InputError(

@@ -165,7 +165,7 @@ class PassageEncoder:
             # Of one shape, so that one program is compiled.
             batch = np.resize(mentions[some], MENTIONS_PER_BATCH)
             states = self._encoded[0][batch].astype(np.float32)
-            halves = _halves(self._encoder.module, self._encoder.params, states)
+            halves = _halves(self._encoder.module, self._encoder.on_device, states)
             found[some] = packed(np.asarray(halves)[: len(some)])
         return found
 
@@ -230,7 +230,7 @@ class PassageEncoder:
 
         InputError: the text was prepared with another tokenizer.
         """
-        encoder, size = self._encoder, self._encoder.module.hidden_size
+        encoder, size = self._encoder, self._encoder.fields.hidden_size
         if encoder.tokenizer.get_vocab() != self._prepared.tokenizer.get_vocab():
             raise InputError(
                 f'{self._prepared.directory} was prepared with another tokenizer than that of the '

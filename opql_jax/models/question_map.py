@@ -17,7 +17,6 @@ import hashlib
 import os
 import pathlib
 
-import jax
 import numpy as np
 import safetensors.numpy
 
@@ -64,7 +63,6 @@ TOPICS = 8
 _WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class QuestionMap:
     """The change, applied to arrays of NumPy or, in training, of JAX."""

@@ -16,10 +16,8 @@ import collections
 import functools
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
@@ -28,14 +26,20 @@ from opql_jax.data import batching
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.data.reading import ReadingInput, reading_input
 from opql_jax.models import released
-from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.losses import MASKED
+from opql_jax.models.encoder_fields import EncoderFields
+from opql_jax.models.host_encoder import last_layer, on_host
+
+if TYPE_CHECKING:
+    from opql_jax.models.encoder import RelationEncoder
 
 START, END, UNANSWERED, YES, NO, SUPPORTS = range(6)
 VERDICTS = slice(UNANSWERED, SUPPORTS)
 # Tokens of an input: inputs are filled up to one of these, each of which is compiled. Those of
-# several questions are read so many at a time.
-LENGTHS, _ROWS = (128, 256, 448), 4
+# several questions are read so many at a time. The first _FEW are read on the host: a process that
+# asks once takes longer to compile than to read them.
+LENGTHS, _ROWS, _FEW = (128, 256, 448), 4, 8
+# The score of a span that cannot answer: large and finite.
+MASKED = -1e30
 # Tokens of an answer, and answers of a question that are looked at.
 LONGEST, _SPANS = 24, 20
 
@@ -79,18 +83,21 @@ def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) ->
         options: as of `RelationEncoder.hidden`.
     """
     apply: Any = encoder.apply
-    hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options).astype(
-        jnp.float32
-    )
-    head = params['reader']
+    hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options)
+    return _logits(hidden.astype(np.float32), params['reader'], is_text)
+
+
+def _logits(hidden, head, is_text) -> ReadLogits:
+    """The logits of the last layer [n, L, hidden_size], of NumPy or JAX."""
+    xp = hidden.__array_namespace__()
     columns = hidden @ head['kernel']
     begins, ends = (hidden @ head[name] for name in ('begin_kernel', 'end_kernel'))
-    together = jnp.einsum('nar,nbr->nab', begins, ends) / np.sqrt(begins.shape[-1])
+    together = begins @ ends.swapaxes(1, 2) / np.float32(np.sqrt(begins.shape[-1]))
     spans = columns[:, :, None, START] + columns[:, None, :, END] + together
-    length = tokens.shape[1]
+    length = hidden.shape[1]
     distance = np.arange(length) - np.arange(length)[:, None]
     # Passages are told apart by the tokens between them, which are not text.
-    outside = jnp.cumsum(~is_text, axis=1)
+    outside = xp.cumsum(~is_text, axis=1)
     possible = (
         (distance >= 0)
         & (distance < LONGEST)
@@ -98,22 +105,26 @@ def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) ->
         & (outside[:, :, None] == outside[:, None, :])
     )
     return ReadLogits(
-        jnp.where(possible, spans, MASKED), columns[:, 0, VERDICTS], columns[:, :, SUPPORTS]
+        xp.where(possible, spans, MASKED), columns[:, 0, VERDICTS], columns[:, :, SUPPORTS]
     )
 
 
-_jitted_logits = jax.jit(read_logits, static_argnums=0)
+@functools.cache
+def _compiled():
+    import jax
+
+    return jax.jit(read_logits, static_argnums=0)
 
 
 class Reader:
     """Reads questions with passages."""
 
-    def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
-        """Takes the module, its parameters `{'encoder', 'reader'}`, and their tokenizer."""
+    def __init__(self, encoder: EncoderFields | RelationEncoder, params, tokenizer: Tokenizer):
+        """Takes an encoder, its parameters `{'encoder', 'reader'}`, and their tokenizer."""
         self.params = params
+        self._encoder, self._inputs = encoder, 0
         self._tokenizer = tokenizer
         self._special = tokenizer_lib.special_ids(tokenizer)
-        self._logits = functools.partial(_jitted_logits, encoder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
@@ -149,10 +160,26 @@ class Reader:
                 is_text = batching.pad_rows(
                     [inputs[i].passage >= 0 for i in chosen], rows, (length,), False, bool
                 )
-                logits = ReadLogits(*map(np.asarray, self._logits(self.params, tokens, is_text)))
+                logits = self._logits(tokens, is_text)
                 for row, i in enumerate(chosen):
                     found[i] = _reading(inputs[i], ReadLogits(*(each[row] for each in logits)))
         return found  # type: ignore[return-value]
+
+    def _logits(self, tokens: np.ndarray, is_text: np.ndarray) -> ReadLogits:
+        """`read_logits`, as NumPy arrays."""
+        self._inputs += len(tokens)
+        if self._inputs <= _FEW:
+            params = on_host(self.params)
+            hidden = last_layer(self._encoder, params['encoder'], tokens)
+            return _logits(hidden, params['reader'], is_text)
+        read = _compiled()(released.module(self._encoder), self._on_device, tokens, is_text)
+        return ReadLogits(*map(np.asarray, read))
+
+    @functools.cached_property
+    def _on_device(self):
+        import jax
+
+        return jax.device_put(self.params)
 
 
 def mean(reading: Reading, first: Reading) -> Reading:

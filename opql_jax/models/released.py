@@ -11,16 +11,15 @@ Parameters are float32 once they are read. Rounding them to 8 bits keeps the cos
 above .999.
 """
 
+import functools
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import msgspec
 import numpy as np
 import safetensors.numpy
-from flax import traverse_util
 from tokenizers import Tokenizer
 
 from opql_jax.core import files, locks
@@ -30,30 +29,17 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest
 from opql_jax.data import tokenizer as tokenizer_lib
-from opql_jax.models.encoder import RelationEncoder, check_computes, check_fields, shape_differences
+from opql_jax.models.encoder_fields import EncoderFields, check_fields
 from opql_jax.models.mention_kinds import MentionKinds
+
+if TYPE_CHECKING:
+    from opql_jax.models.encoder import RelationEncoder
 
 WEIGHTS = 'model.safetensors'
 TOKENIZER = 'tokenizer.json'
 CARD = 'README.md'
 KINDS = 'kinds.safetensors'
 _SCALE = '.int8_scale'
-
-_Size = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-
-
-class EncoderFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a `RelationEncoder` that reads any text; it has no entities."""
-
-    vocab_size: _Size
-    hidden_size: _Size
-    num_layers: Annotated[int, msgspec.Meta(ge=1, le=1000)]
-    num_heads: _Size
-    mlp_size: _Size
-    max_length: _Size
-    relation_dim: _Size
-    layer_norm_epsilon: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
-    relative_buckets: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
 
 
 class ReleaseConfig(Manifest, forbid_unknown_fields=True, kw_only=True):
@@ -74,7 +60,7 @@ READER_HEAD = {'kernel': 6, 'begin_kernel': 64, 'end_kernel': 64}
 
 def write(
     folder: str | os.PathLike,
-    encoder: RelationEncoder,
+    encoder: 'RelationEncoder | EncoderFields',
     params,
     tokenizer: str,
     card: str,
@@ -87,6 +73,8 @@ def write(
     parameters that include a reader's. InputError: the folder holds something else, another process
     writes there, or a parameter is not finite.
     """
+    from flax import traverse_util
+
     folder = files.require_local(folder)
     tensors: dict[str, np.ndarray] = {}
     for name, value in traverse_util.flatten_dict(params, sep='.').items():
@@ -138,7 +126,7 @@ def weights_hash(folder: str | os.PathLike, format: FolderFormat = FORMAT) -> st
 
 def parameters_to_train(
     folder: str | os.PathLike,
-    encoder: RelationEncoder,
+    encoder: 'RelationEncoder',
     fresh: Mapping[str, Any],
     tokenizer: Tokenizer,
 ) -> dict[str, Any]:
@@ -147,8 +135,11 @@ def parameters_to_train(
     `folder` may be 'default'; `fresh` are parameters of the encoder to train, `tokenizer` that of
     the text. InputError: there is no such encoder, or its shape, tokenizer or computation differs.
     """
+    from opql_jax.models.encoder import check_computes, shape_differences
+
     path = path_of(folder)
-    other, params, own = read(path)
+    fields, params, own = read(path)
+    other = module(fields)
     if own.to_str() != tokenizer.to_str():
         raise InputError(
             f'{path} has another tokenizer: prepare the text with it, TOKENIZER={path}'
@@ -190,8 +181,8 @@ def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:
 
 def read(
     folder: str | os.PathLike, format: FolderFormat = FORMAT
-) -> tuple[RelationEncoder, Any, Tokenizer]:
-    """Opens a released encoder: the module, its parameters (float32), and its tokenizer.
+) -> tuple[EncoderFields, Any, Tokenizer]:
+    """Opens a released encoder: its fields, parameters (NumPy, float32), and tokenizer.
 
     With READER_FORMAT it opens a reader, whose parameters include the reader's. ManifestError: the
     folder is missing, not a release, or damaged.
@@ -200,9 +191,7 @@ def read(
     config = manifest_lib.read_manifest(folder, format)
     manifest_lib.check_files(folder, config, format)
     manifest_lib.verify_files(folder, config, format)
-    encoder = RelationEncoder(
-        **msgspec.structs.asdict(config.encoder), entity_dim=0, dropout_rate=0.0
-    )
+    encoder = config.encoder
     try:
         shapes = _shapes(encoder)
         if format is READER_FORMAT:
@@ -220,7 +209,7 @@ def read(
         }
     except InputError as error:
         raise format.damaged(path, error) from error
-    params['w_e.kernel'] = np.zeros((config.encoder.hidden_size, 0), np.float32)
+    params['w_e.kernel'] = np.zeros((encoder.hidden_size, 0), np.float32)
     if missing := sorted(shapes.keys() - params.keys()):
         raise format.damaged(path, f'has no {missing[0]}, which {format.file} says')
     file = manifest_lib.checked_file(folder, TOKENIZER, config, format)
@@ -228,10 +217,23 @@ def read(
     most = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
     if most >= encoder.vocab_size:
         raise format.damaged(file, f'has token {most} of {encoder.vocab_size}')
-    return encoder, jax.device_put(traverse_util.unflatten_dict(params, sep='.')), tokenizer
+    tree: dict[str, Any] = {}
+    for name, value in params.items():
+        *outer, last = name.split('.')
+        functools.reduce(lambda node, part: node.setdefault(part, {}), outer, tree)[last] = value
+    return encoder, tree, tokenizer
 
 
-def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
+def module(encoder: 'RelationEncoder | EncoderFields') -> 'RelationEncoder':
+    """The module that has the fields of a released encoder; a module is itself."""
+    from opql_jax.models.encoder import RelationEncoder
+
+    if isinstance(encoder, RelationEncoder):
+        return encoder
+    return RelationEncoder(**msgspec.structs.asdict(encoder), entity_dim=0, dropout_rate=0.0)
+
+
+def _shapes(encoder: EncoderFields) -> dict[str, tuple[int, ...]]:
     """The shapes of an encoder's parameters by name; InputError if there can be no such encoder.
 
     Written out, as to trace the module takes as long as to read the parameters.
@@ -263,7 +265,7 @@ def _shapes(encoder: RelationEncoder) -> dict[str, tuple[int, ...]]:
             for name, shape in layer.items()
         },
         'w_r.kernel': (2 * hidden, encoder.relation_dim),
-        'w_e.kernel': (hidden, encoder.entity_dim),
+        'w_e.kernel': (hidden, 0),
     }
 
 

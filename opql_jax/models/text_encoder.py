@@ -14,9 +14,8 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
@@ -26,17 +25,18 @@ from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data import batching, markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models import released
-from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, relate_spans
-from opql_jax.models.encoder import PAD_ID, RelationEncoder
-from opql_jax.models.host_encoder import last_layer
+from opql_jax.models.encoder_fields import PAD_ID, EncoderFields
+from opql_jax.models.host_encoder import last_layer, on_host, unit
 from opql_jax.models.mention_kinds import MentionKinds
 
-# Rows of a batch of questions, and the multiple that their lengths are padded to, as each shape is
-# compiled; a smaller batch is padded to a power of two of rows. Up to _FEW rows are encoded on the
-# host, which takes less time than to find what was compiled.
-_ROWS, _FEW, _LENGTHS = 32, 8, 8
+if TYPE_CHECKING:
+    from opql_jax.models.bulk_encoding import BatchedEncoder
+    from opql_jax.models.encoder import RelationEncoder
+
+# Questions encoded at a time.
+_ROWS = 16
 # Tokens around a pair that are read of a longer text.
-_WINDOW = max(LENGTHS) - 2
+_WINDOW = max(batching.BUCKET_LENGTHS) - 2
 
 CharacterSpan = tuple[int, int]
 
@@ -49,19 +49,19 @@ class TextEncoder:
     """Relations of pairs and of questions, and vectors of texts.
 
     Attributes:
+        fields, params: of the encoder.
         dim: d_r, the length of a relation.
         tokenizer: that of the encoder.
         special: the ids of its markers.
         kinds: what tells the kinds of mentions; None if the encoder came without.
     """
 
-    def __init__(self, encoder: RelationEncoder, params, tokenizer: Tokenizer):
-        """Takes a module, its parameters, and the tokenizer that they were trained with."""
-        self.module, self.params, self.dim = encoder, params, encoder.relation_dim
+    def __init__(self, encoder: 'EncoderFields | RelationEncoder', params, tokenizer: Tokenizer):
+        """Takes an encoder, its parameters, and the tokenizer that they were trained with."""
+        self.fields, self.params, self.dim = encoder, params, encoder.relation_dim
         self.tokenizer, self.special = tokenizer, tokenizer_lib.special_ids(tokenizer)
         self.kinds: MentionKinds | None = None
         self._folder: str | None = None
-        self._relate = BatchedEncoder(_relations, encoder, params)
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> 'TextEncoder':
@@ -99,8 +99,28 @@ class TextEncoder:
                 yield int(i), of_row[: len(rows[i])]
 
     @functools.cached_property
-    def _states(self) -> BatchedEncoder:
-        return BatchedEncoder(_hidden, self.module, self.params)
+    def module(self) -> 'RelationEncoder':
+        """The encoder, for JAX."""
+        return released.module(self.fields)
+
+    @functools.cached_property
+    def on_device(self):
+        """The parameters on JAX's device."""
+        import jax  # as in what follows, where more is encoded than a question
+
+        return jax.device_put(self.params)
+
+    @functools.cached_property
+    def _states(self) -> 'BatchedEncoder':
+        from opql_jax.models.bulk_encoding import BatchedEncoder, last_layer
+
+        return BatchedEncoder(last_layer, self.module, self.params)
+
+    @functools.cached_property
+    def _relate(self) -> 'BatchedEncoder':
+        from opql_jax.models.bulk_encoding import BatchedEncoder, span_relations
+
+        return BatchedEncoder(span_relations, self.module, self.params)
 
     def encode_pairs(
         self,
@@ -180,7 +200,7 @@ class TextEncoder:
             _check_span(number, 'topic_spans', text, span)
         marked = markup.mark_questions(self.tokenizer, texts, topic_spans, self.special)
         longest = max((len(question.tokens) for question in marked), default=0)
-        if longest > (most := self.module.max_length):
+        if longest > (most := self.fields.max_length):
             raise InputError(
                 f'a question has {longest} tokens, at most {most} are read: shorten it'
             )
@@ -188,39 +208,26 @@ class TextEncoder:
 
     def _encode(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
         """The last layer's means [n, hidden_size], and the marked relations [n, d_r], of rows."""
-        if 0 < len(rows) <= _FEW:
-            return self._encode_few(rows)
-        size = min(1 << (len(rows) - 1).bit_length(), _ROWS)
-        means = np.empty((len(rows), self.module.hidden_size), np.float32)
+        size = self.fields.hidden_size
+        means = np.empty((len(rows), size), np.float32)
         relations = np.empty((len(rows), self.dim), np.float32)
         by_length = np.argsort([len(row.tokens) for row in rows], kind='stable')
         for start in range(0, len(rows), _ROWS):
             chosen = by_length[start : start + _ROWS]
-            length = min(
-                batching.round_up(len(rows[chosen[-1]].tokens), _LENGTHS), self.module.max_length
-            )
+            some = [rows[i] for i in chosen]
             tokens = batching.pad_tokens(
-                [rows[i].tokens for i in chosen], size, length, self.special
+                [row.tokens for row in some], len(some), len(some[-1].tokens), self.special
             )
-            r1, r2 = np.zeros((2, size), np.int32)
-            r1[: len(chosen)], r2[: len(chosen)] = zip(*((rows[i].r1, rows[i].r2) for i in chosen))
-            read = _means_and_relations(self.module, self.params, tokens, r1, r2)
-            means[chosen], relations[chosen] = (np.asarray(found)[: len(chosen)] for found in read)
+            hidden = last_layer(self.fields, self._on_host, tokens)
+            means[chosen] = unit((hidden * (tokens != PAD_ID)[:, :, None]).sum(axis=1))
+            ends = hidden[np.arange(len(some))[:, None], [(row.r1, row.r2) for row in some]]
+            asked = ends.reshape(len(some), 2 * size) @ self._on_host['w_r']['kernel']
+            relations[chosen] = unit(asked)
         return means, relations
-
-    def _encode_few(self, rows: Sequence[markup.MarkedQuestion]) -> tuple[np.ndarray, np.ndarray]:
-        """`_encode` on the host."""
-        length = max(len(row.tokens) for row in rows)
-        tokens = batching.pad_tokens([row.tokens for row in rows], len(rows), length, self.special)
-        hidden = last_layer(self.module, self._on_host, tokens)
-        ends = np.array([(row.r1, row.r2) for row in rows], np.int64).reshape(-1, 2)
-        asked = hidden[np.arange(len(rows))[:, None], ends].reshape(-1, 2 * self.module.hidden_size)
-        asked = asked @ self._on_host['w_r']['kernel']
-        return unit((hidden * (tokens != PAD_ID)[:, :, None]).sum(axis=1)), unit(asked)
 
     @functools.cached_property
     def _on_host(self):
-        return jax.tree.map(np.asarray, self.params)
+        return on_host(self.params)
 
     def _place(self, number: int, text: str, topic: CharacterSpan, target: CharacterSpan):
         """The tokens of a pair's text, and the first [2] and last [2] ones of topic and target."""
@@ -232,25 +239,6 @@ class TextEncoder:
         placed = markup.place_mentions(markup.around_pair(passage, _WINDOW), self.special)
         order = [0, 1] if topic < target else [1, 0]
         return placed.tokens, placed.first[order], placed.last[order]
-
-
-def _relations(encoder, params, tokens, first, last, backward):
-    """The relations [n, d_r] of marked pairs, of unit length."""
-    spans = encoder.apply({'params': params}, tokens, first, last, method=encoder.spans)
-    return unit(relate_spans(encoder, 'span_pair', params, spans[:, 0], spans[:, 1], backward))
-
-
-def _hidden(encoder, params, tokens):
-    return encoder.apply({'params': params}, tokens, method=encoder.hidden).astype(jnp.float32)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _means_and_relations(encoder, params, tokens, r1, r2):
-    """The means of the last layer [n, hidden_size], and unit relations [n, d_r], of token rows."""
-    hidden, used = _hidden(encoder, params, tokens), (tokens != PAD_ID)[:, :, None]
-    ends = (jnp.take_along_axis(hidden, place[:, None, None], axis=1) for place in (r1, r2))
-    asked = relate_spans(encoder, 'span_pair', params, *ends, jnp.zeros(len(tokens), bool))
-    return unit((hidden * used).sum(1)), unit(asked)
 
 
 @functools.cache
@@ -298,9 +286,3 @@ def _check_span(number: int, name: str, text: str, span: CharacterSpan) -> None:
         raise InputError(
             f'{name}: text {number} has {len(text)} characters, and no span {tuple(span)}'
         )
-
-
-def unit(vectors):
-    """Vectors [..., d], of NumPy or JAX, divided by their lengths."""
-    xp = vectors.__array_namespace__()
-    return vectors / xp.maximum(xp.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)

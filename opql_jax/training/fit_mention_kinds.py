@@ -38,7 +38,7 @@ def read_typed(path: str | os.PathLike) -> list[Document]:
 
 def fit_mention_kinds(encoder: TextEncoder, documents: Sequence[Document]) -> MentionKinds:
     """Learns kinds of mentions from `read_typed` documents; InputError if one is missing."""
-    vectors, kinds = [np.zeros((0, encoder.module.hidden_size), np.float32)], []
+    vectors, kinds = [np.zeros((0, encoder.fields.hidden_size), np.float32)], []
     for batch, of_batch in typed_mentions(encoder, documents):
         vectors += [mentions for mentions, _ in vectors_of(batch, encoder)]
         kinds += of_batch

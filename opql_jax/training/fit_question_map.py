@@ -22,6 +22,8 @@ from opql_jax.models.question_map import COMMIT, SCALE, TOPICS, QuestionMap
 
 _log = logging.getLogger(__name__)
 
+jax.tree_util.register_dataclass(QuestionMap)
+
 # Penalties on the squared size of the change to choose from, and that on a weight's.
 PENALTIES = (0.3, 0.03, 0.003)
 _WEIGHT_PENALTY = 1.0

@@ -158,3 +158,26 @@ def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
 
     of = AskedFor(Prepared, np.array([]), pa.array([], pa.string()))
     assert of.text_fits(wanted_by(question), text) == float(fits)
+
+
+@pytest.mark.parametrize(
+    'question, fits',
+    examples("""
+        Which painter came? | 1
+        Which poet came? | 0
+        Who came? | 1
+        Who is the owner? | 1
+        Which owner came? | 1
+        Which town is it? | -1
+    """),
+)
+def test_what_a_document_says_it_is_about_is_nothing_else(question, fits):
+    class Prepared:
+        class vocab:
+            names = ['Ada Low']
+
+        passages = pa.table({'title_entity': pa.array([0], pa.int32())})
+
+    texts = pa.array(['Ada Low was a Danish painter of boats.'])
+    of = AskedFor(Prepared, np.array(['person']), texts)
+    assert of.fits(wanted_by(question), np.array([0])).tolist() == [float(fits)]

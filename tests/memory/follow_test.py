@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from opql_jax.core.errors import InputError
 from opql_jax.memory import follow as follow_lib
 from opql_jax.memory.follow import MemoryArrays, Queries, TopicSet
-from opql_jax.memory.hop import aggregate
 
 NUM_ENTITIES, DIM_E, DIM_R = 9, 3, 4
 B, K, TOP = 3, 4, 5
@@ -135,7 +134,7 @@ def test_more_pairs_of_targets_than_fit_are_refused_before_they_are_allocated():
     arrays = [jax.ShapeDtypeStruct((64, 100_000), dtype) for dtype in (np.int32, np.float32)]
     said = 'k=100000 for 64 queries would take 596 GiB: k can be 4096, or ask fewer'
     with pytest.raises(InputError, match=said):
-        jax.eval_shape(aggregate, *arrays)
+        jax.eval_shape(follow_lib.aggregate, *arrays)
 
 
 @pytest.mark.parametrize('value', [np.nan, -np.nan, np.inf])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opql_jax.memory import hop
+from opql_jax.memory import follow, hop
 
 _targets = st.lists(st.integers(-1, 3), min_size=6, max_size=6)
 
@@ -21,7 +21,7 @@ def test_equal_targets_are_added_up_on_devices_as_on_the_host(targets, seed):
     used = targets >= 0
     entities, weights = hop.by_target(targets[used], beta[used])
     assert list(zip(entities.tolist(), weights.tolist())) == expected
-    entities, weights = jax.jit(hop.aggregate)(targets[None], beta[None].astype(np.float32))
+    entities, weights = jax.jit(follow.aggregate)(targets[None], beta[None].astype(np.float32))
     expected += [(-1, 0.0)] * (6 - len(expected))
     assert list(zip(entities[0].tolist(), weights[0].tolist())) == expected
 

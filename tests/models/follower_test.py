@@ -121,12 +121,9 @@ def test_an_unknown_topic_finds_nothing(filter):
         assert (hop.entities[0] >= 0).any()
 
 
-def test_more_hops_than_there_are_and_sets_without_a_topic_are_refused():
+def test_more_hops_than_there_are_are_refused():
     with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
         follow(PARAMS, ASKED, TABLE, STARTS, memory(True), hops=4, exclude_topic=False)
-    sets = STARTS[:, None], np.ones((3, 1), np.float32)
-    with pytest.raises(ValueError, match='exclude_topic needs one topic a question'):
-        follow(PARAMS, ASKED, TABLE, sets, memory(True), hops=1, exclude_topic=True)
 
 
 def test_loss_is_minus_log_of_the_mass_on_the_answers():

@@ -40,7 +40,8 @@ def content(folder):
 
 
 def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder):
-    module, params, tokenizer = released.read(folder)
+    fields, params, tokenizer = released.read(folder)
+    module = released.module(fields)
     assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
     assert (module.relation_dim, module.entity_dim, module.dropout_rate) == (8, 0, 0)
     found, expected = (

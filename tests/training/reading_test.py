@@ -12,6 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.sources.reading import BY_SPANS, SAYS_NO, SAYS_YES, UNANSWERED, ReadingSource
+from opql_jax.models import reader as reader_lib
 from opql_jax.models.reader import LONGEST, Reader, read_logits
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
@@ -109,15 +110,22 @@ def test_the_loss_is_that_of_its_rows(task_and_params):
     np.testing.assert_allclose(loss, np.mean(spans) + np.mean(supports), rtol=1e-4)
 
 
-def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path):
+def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path, monkeypatch):
     objective, model = objectives.Reading(examples=file, rows=ROWS), tmp_path / 'kb' / 'reader'
     options = dict(num_steps=400, learning_rate=5e-3, log_every=100)
     tiny_training.run(text, model, objective, **options)
     encoder, params, _, _ = model_config.load(model)
     reader = Reader(encoder, params, Prepared(text).tokenizer)
     readings = reader.read([e.question for e in EXAMPLES], [e.passages for e in EXAMPLES])
+    monkeypatch.setattr(reader_lib, '_FEW', 0)  # so that JAX reads
+    again = reader.read([e.question for e in EXAMPLES], [e.passages for e in EXAMPLES])
+    verdicts = lambda r: [r.unanswered, r.yes, r.no, *r.supports]
     best = []
-    for r in readings:
+    for r, by_jax in zip(readings, again):
+        np.testing.assert_allclose(verdicts(r), verdicts(by_jax), atol=1e-4)
+        probabilities = {span[:3]: span.probability for span in by_jax.spans}
+        for span in r.spans[:3]:
+            assert abs(span.probability - probabilities.get(span[:3], 0)) < 1e-4
         read = {'': r.unanswered, 'yes': r.yes, 'no': r.no, r.spans[0][:3]: r.spans[0].probability}
         best.append(max(read, key=read.get))
     assert best[0] == (1, 0, 4)

@@ -27,15 +27,19 @@ compares them with sums and products.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import check_count, check_string
 from opql_jax.kb.paths import Path
 from opql_jax.kb.sets import query as tree
-from opql_jax.kb.sets.differentiable import DifferentiableSet, differentiable
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.weighted_entities import WeightedEntities
+
+if TYPE_CHECKING:
+    from opql_jax.kb.sets.differentiable import DifferentiableSet
 
 # Members that a `repr` shows.
 _SHOWN = 10
@@ -104,6 +108,8 @@ class EntitySet(WeightedEntities):
 
     def differentiable(self) -> DifferentiableSet:
         """The set as a pure function of the relations it follows, and these: for JAX to train."""
+        from opql_jax.kb.sets.differentiable import differentiable  # which imports JAX
+
         return differentiable(self._sets, self.query)
 
     @property

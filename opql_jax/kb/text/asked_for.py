@@ -76,7 +76,10 @@ class AskedFor:
             years = [is_year(self._names[target]) for target in targets.tolist()]
             fits = np.where(years, 1, np.minimum(fits, 0))
         elif wanted.nouns:
-            fits[[bool(wanted.nouns & self._defined_as(target)) for target in targets.tolist()]] = 1
+            defined = [self._defined_as(target) for target in targets.tolist()]
+            if wanted.is_what:  # what is said to be something else may be that, too
+                fits = np.where(list(map(bool, defined)), np.minimum(fits, 0), fits)
+            fits[[not wanted.nouns.isdisjoint(words) for words in defined]] = 1
         if 'person' in wanted.kinds[:1]:
             names = map(self._names.__getitem__, targets.tolist())
             fits[[name[:1].isdigit() and not _LETTER.search(name) for name in names]] = -1

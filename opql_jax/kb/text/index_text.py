@@ -276,7 +276,7 @@ def _stored_passages(
     kinds, of_passages, of_sentences = (
         index.array(name) for name in ('mention_kinds', 'passage_vectors', 'sentence_vectors')
     )
-    first, size = text.first_vector[:-1], used.module.hidden_size
+    first, size = text.first_vector[:-1], used.fields.hidden_size
     if [each.shape for each in (halves, kinds, of_passages, of_sentences)] != [
         (2 * len(np.unique(text.pairs)), used.dim + SCALE_BYTES),
         (text.first_mention[-1], len(KINDS)),

@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
-from opql_jax.models.passage_encoder import PassageEncoder
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
 from opql_jax.retrieval.corpus import Corpus
@@ -31,6 +30,9 @@ from opql_jax.retrieval.rank import Ranked, Ranker
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import Question, best
 
+if TYPE_CHECKING:
+    from opql_jax.models.passage_encoder import PassageEncoder
+
 # At most so many entities for a name in a question.
 _CANDIDATES = 3
 # Questions encoded at once, while those before them are ranked.
@@ -38,7 +40,7 @@ _BATCH = 128
 
 
 def index_passages(
-    folder: str | os.PathLike, prepared: Prepared, encoded: PassageEncoder, encoded_by: str
+    folder: str | os.PathLike, prepared: Prepared, encoded: 'PassageEncoder', encoded_by: str
 ) -> RetrievalIndex:
     """Indexes the passages of prepared text for retrieval; `encoded_by` is the encoder's digest."""
     titles, texts, title_entities, starts, mentions = [], [], [], [], []

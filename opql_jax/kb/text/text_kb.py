@@ -294,7 +294,7 @@ def open_text(
     of_text = len(prepared.passages), len(prepared.vocab)
     indexed = index.manifest.passages, index.manifest.entities, index.manifest.dim
     again = 'is of other text: delete it and run `opql index` again'
-    if indexed != (*of_text, encoder.module.hidden_size):
+    if indexed != (*of_text, encoder.fields.hidden_size):
         raise InputError(f'{folder.part(retrieval)} {again}')
     if (memory.manifest.num_entities, memory.manifest.relation_dim) != (of_text[1], encoder.dim):
         raise InputError(f'{memory.directory} {again}')

@@ -25,6 +25,7 @@ class Wanted(NamedTuple):
         measures: of which a quantity may be, '' of a count, see `values.number`; none if it does
             not say.
         is_country: whether a place is a country; None if it does not say.
+        is_what: whether the noun is one that texts say what they are about by: 'poet', not 'owner'.
     """
 
     kinds: tuple[str, ...]
@@ -32,6 +33,7 @@ class Wanted(NamedTuple):
     is_year: bool = False
     measures: tuple[str, ...] = ()
     is_country: bool | None = None
+    is_what: bool = False
 
 
 # Characters of a question that are looked at.
@@ -187,6 +189,7 @@ _MEASURES = {
 }
 _HOW = re.compile(rf'\s+({"|".join(_MEASURES)})\b', re.IGNORECASE)
 _TAKES_TIME = re.compile(r'\s+(?:did|does|do|has|have|had|ago|will|must|can)\b', re.IGNORECASE)
+_SAID_IN_MANY_WAYS = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)))
 _COUNTRY = ('country', 'countries')
 # Places that countries are not; others may be.
 _WITHIN_COUNTRIES = re.compile(
@@ -307,6 +310,7 @@ def _of_noun(words: list[str], only_small: bool = False) -> Wanted:
                 bool(_YEAR.fullmatch(word)),
                 _MEASURES.get(word, ('',) if kinds == _NUMBER else ()),
                 word in _COUNTRY or (False if _WITHIN_COUNTRIES.fullmatch(word) else None),
+                not _SAID_IN_MANY_WAYS.fullmatch(word),
             )
         elif found.kinds:
             break

@@ -17,8 +17,8 @@ from opql_jax.data.sources.reading import (
     ReadingSettings,
     ReadingSource,
 )
-from opql_jax.models.losses import MASKED, best_is
-from opql_jax.models.reader import read_logits
+from opql_jax.models.losses import best_is
+from opql_jax.models.reader import MASKED, read_logits
 from opql_jax.models.released import READER_HEAD
 from opql_jax.training.objectives.base import Objective, Task, dropout
 

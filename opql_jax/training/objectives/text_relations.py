@@ -15,7 +15,7 @@ from opql_jax.data.sources.text_relations import (
 )
 from opql_jax.models import bert, losses
 from opql_jax.models.encoder import PAD_ID
-from opql_jax.models.text_encoder import unit
+from opql_jax.models.host_encoder import unit
 from opql_jax.parallel.mesh import replicate
 from opql_jax.training.objectives.base import Objective, Task, dropout, fold_in
 
