@@ -111,7 +111,8 @@ def read_array(
         except (Exception, RecursionError) as error:  # of any type, as a header is parsed as Python
             raise ManifestError(f'{file}: not a readable array ({error}); {advice}') from error
     problem = schema.check_shape(array, sizes)
-    if problem is None and (mmap_mode is None or array.dtype == _NARROW):
+    # Of narrowed integers; relations in bfloat16 are 16 bits wide, and stay mapped.
+    if problem is None and (mmap_mode is None or array.dtype != np.dtype(schema.dtype)):
         array = np.array(array, schema.dtype)
     problem = problem or schema.check_values(array, sizes)
     if problem:

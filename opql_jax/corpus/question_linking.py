@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.name_resolution import NOT_WORDS, fold, plain_letters, without_brackets
 from opql_jax.corpus.recognition import FUNCTION_WORDS
@@ -31,7 +32,9 @@ _OPENERS = _FUNCTION_WORDS | frozenset(
     'among between describe explain find give list name please show tell'.split()
 )
 # What stands before a word in small letters that is no name: 'how long', 'the first woman'.
-_NO_NAME_AFTER = re.compile(r'\b(?:how|which|what|whose|first|last|only|an?|many) $', re.IGNORECASE)
+_MEASURED = re.compile(r'\bhow $', re.IGNORECASE)
+_NOUN_AFTER = re.compile(r'\b(?:which|what|whose|first|last|only|an?|many) $', re.IGNORECASE)
+_NOUN = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)), re.IGNORECASE)
 _NEVER_NAMES = frozenset('a an i the'.split())
 # Text between two joined names.
 _AND_OR_OR = re.compile(
@@ -94,6 +97,13 @@ def near_spellings(question: str, vocab: EntityVocab) -> str:
     return vocab.did_you_mean([*itertools.islice(joined_by_words, _NEAR), *names])
 
 
+def _may_be_name(text: str, start: int, end: int) -> bool:
+    """Whether a single word in lower case may be a name."""
+    word, before = text[start:end], text[max(start - 10, 0) : start]
+    is_noun = bool(_NOUN.fullmatch(word) and _NOUN_AFTER.search(before))
+    return fold(word) not in _FUNCTION_WORDS and not is_noun and not _MEASURED.search(before)
+
+
 class QuestionLinker:
     """Links questions to entities, whatever case, accents, punctuation and leading article.
 
@@ -128,11 +138,7 @@ class QuestionLinker:
         and else the beginning of just one name: Karsholm is Karsholm Airport.
         """
         several = lambda text, start, end: ' ' in text[start:end]
-        no_function_word = lambda text, start, end: (
-            fold(text[start:end]) not in _FUNCTION_WORDS
-            and not _NO_NAME_AFTER.search(text[max(start - 10, 0) : start])
-        )
-        for accept in (self._is_written_as_name, several, no_function_word):
+        for accept in (self._is_written_as_name, several, _may_be_name):
             if found := self._disjoint(question, accept):
                 return found
         return self._beginnings(question)

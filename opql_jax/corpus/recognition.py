@@ -171,7 +171,7 @@ _ARTICLE = re.compile(
     r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
 )
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
-_GREETING = re.compile(r'(?:Dear|Hi|Hello|Hey) (?=\w)')
+_GREETING = re.compile(r'Dear (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 

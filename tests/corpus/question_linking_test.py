@@ -42,6 +42,7 @@ CASES = {
     'Who are the members of The Who?': [('The Who',) * 2],
     'who is the performer': [('performer', 'Performer')],
     'how long is the first film': [],
+    'who was the last titanic man': [('titanic', 'Titanic (film)', 'Titanic (ship)')],
     'Is it so?': [],
     "Is it 's work?": [],
 }

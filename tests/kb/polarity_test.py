@@ -32,6 +32,7 @@ def fact(sentence, topic, target):
         ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
         ('Who runs Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', True),
         ('Who runs Up?', 'Ann, head of Up from 2010 to 2017, died.', 'Up', 'Ann', True),
+        ('Who owns Up?', 'Ann, who owns Up, saw rents go from 1500 to 2000.', 'Up', 'Ann', False),
         ('Who ran Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', False),
         ('Which old films starred Ann?', 'Until 2017 Ann starred in Up.', 'Ann', 'Up', False),
         ('Which firm owns Up?', 'Until 2017 Up belonged to Ann.', 'Up', 'Ann', True),

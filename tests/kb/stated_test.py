@@ -71,6 +71,7 @@ TEXTS = {
     'family': 'Mara Low married Bob Ray, who was born in Oslo.',
     'chemist': 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.',
     'twins': 'Tom Brae was born in Molde in 1998 and Teo Sund in Cagliari in 2000.',
+    'club': 'Ivo Penn founded the school and the club in 1901.',
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
@@ -100,6 +101,7 @@ def kb(index):
         What nationality is the singer Anna Weiss? | German | no
         When was Tom Brae born? | 1998 | yes
         When was Teo Sund born? | 1998 | no
+        Who founded the club? | Ivo Penn | yes
         Who is the mayor of Skarn? | Rory Pine | no
         Who built Skarn Tower? | Rory Pine | no
     """),

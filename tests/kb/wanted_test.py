@@ -52,6 +52,10 @@ from examples import examples
         What is the date of birth of the woman who sold it? | date
         It is a ship named after this person | person
         What prize did she win? | thing
+        What Is the Age of Rosa Pike? | quantity
+        What Is the Capital of Spain? | place
+        What are some cities in Wales? | place
+        What was once the capital of Japan? | place
     """),
 )
 def test_a_question_says_which_kind_it_asks_for(question, kind):
@@ -138,7 +142,10 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
     examples("""
         When did it open? | late 12th century | 1
         When did it open? | during the reign of Ann | 0
-        When did it open? | eventually | -1
+        When did it open? | at noon | 0
+        How many square miles is it? | 20 square miles | 1
+        How many more miles is it? | 20 miles | 1
+        What is the length of the film? | 90 minutes | 1
         In what year did it open? | 1873 | 1
         How many came? | over 300 people | 1
         How many came? | many people | 0

@@ -22,16 +22,15 @@ _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
 _THINGS = frozenset({'work', 'language'})
 _YEAR = re.compile(r'\d{4}')
 _LETTER = re.compile(r'[^\W\d_]')
-# Words of amounts without numbers, and of times.
+# Words of amounts without numbers.
 _AMOUNT = re.compile(
     r'\b(?:half|third|quarter|several|few|many|most|none|no|all|double|twice|dozens?|hundreds?'
     r'|thousands?|millions?|billions?)\b',
     re.IGNORECASE,
 )
-_TIME = re.compile(
-    r'\d|century|decade|year|month|week|day|morning|night|spring|summer|autumn|winter|early|late'
-    r'|war|age|era|reign|before|after|during',
-    re.IGNORECASE,
+# Countries that are cities, rivers or the like, too.
+_BOTH = frozenset(
+    'Singapore Monaco Luxembourg Kuwait Panama Guatemala Djibouti Jordan Georgia'.split()
 )
 
 
@@ -88,7 +87,8 @@ class AskedFor:
                 fits[place] = _of_measure(wanted, self._names[targets[place]])
         if wanted.is_country is not None:
             for place in np.flatnonzero(fits > 0).tolist():
-                if (values.country(self._names[targets[place]]) is None) == wanted.is_country:
+                name = self._names[targets[place]]
+                if (values.country(name) is None) == wanted.is_country and name not in _BOTH:
                     fits[place] = 0 if wanted.is_country else -1
         return fits.astype(np.float32)
 
@@ -97,7 +97,7 @@ class AskedFor:
         if wanted.is_year and is_year(text):
             return 1.0
         if wanted.kinds == ('date',):
-            return 1.0 if values.date(text) else 0.0 if _TIME.search(text) else -1.0
+            return float(values.date(text) is not None)
         if wanted.kinds[:1] == ('quantity',):
             is_number = values.number(text) is not None
             return _of_measure(wanted, text) if is_number else 0.0 if _AMOUNT.search(text) else -1.0

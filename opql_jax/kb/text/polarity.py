@@ -19,8 +19,11 @@ _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+)\b',
     re.IGNORECASE,
 )
-_UNTIL = re.compile(
-    r'\b(?:until|till)\b|\bfrom (?:[\w ]+ )?\d{4} (?:to|through) (?:[\w ]+ )?\d{4}\b', re.IGNORECASE
+_UNTIL = re.compile(r'\b(?:until|till)\b', re.IGNORECASE)
+# What follows a fact at once: 'the mayor of Ely from 1990 to 1995,'.
+_YEARS = re.compile(
+    r'[^,.;]{0,40}\bfrom (?:\w+ ){0,2}[12]\d{3} (?:to|until|through) (?:\w+ ){0,2}[12]\d{3}'
+    r'(?=\W*$|[,.;)]| and\b)'
 )
 _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
@@ -75,10 +78,11 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
         begin, end = _clause(fact.sentence, fact.target_span)
         between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
         around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
-        is_until = bool(_UNTIL.search(around))
+        is_until = bool(_UNTIL.search(around) or _YEARS.match(fact.sentence, last[1], end))
     elif fact.target_span:
         _, end = _clause(text, fact.target_span)
-        is_until = bool(_UNTIL.search(text, fact.target_span[1], end))
+        place = fact.target_span[1]
+        is_until = bool(_UNTIL.search(text, place, end) or _YEARS.match(text, place, end))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):
         return True
     is_over = is_until or bool(_NO_LONGER.search(between))

@@ -45,7 +45,10 @@ _WHO_IS = re.compile(
 )
 # What is no role: 'Who is the man who', 'Who is it married to'.
 _NO_ROLE = re.compile(r'man|men|wom[ae]n|person|people|ones?|boys?|girls?|\w+ed|\w+ing')
-_OF = re.compile(r'\b(?:of|at|in|for|on|to|from|when|while|that|who|now)\b')
+_OF = re.compile(
+    r'\b(?:of|at|in|for|on|to|from|when|while|that|who|now|before|after|during|between|with|by|under'
+    r'|since|until|today)\b'
+)
 _WORD = re.compile(r'[\w-]+|[^\w\s]')
 # Kin, each with words for it, of which none is another's.
 _KIN = tuple(
@@ -76,9 +79,9 @@ _SPOUSES = frozenset(words_of('wife wives husband husbands widow widower married
 _TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
 _ROLE_FIRST = re.compile(
     r"(?:['\"”)]*,?\s*(?:by\s+)?[('\"“]*"  # at once, or 'directed by'
-    r'|[^.;]*?,\s*'
+    r'|[^.;]*?,\s*(?:(?:the|an?)\s+(?:[\w-]+\s+)?)?'
     r'|[^.;]*?\b(?:is|was|are|were|be|been|named|called|became|remains?|as|:)\s+'
-    r'(?:now |then |again |the |an? |[a-z]+ (?=$))*'
+    r'(?:now |then |again )?(?:(?:the |an? )(?:[\w-]+ ){0,2})?'
     rf'|\s+(?:of|at|in|for)(?:\s+the)?(?:\s+[A-Z][\w&-]*)+\s+){_TITLE}'
 )
 # Between a name and its role: 'Ann, the owner', 'Ann was elected mayor', 'Ann, a young baker'.

@@ -69,7 +69,7 @@ _RELATIONS = tuple(
             r'|lyric|memoir|biograph|stor(?:y|ies)|essay|article|publish',
         ),
         (
-            r'act(?:s|ed|ors?|ing)?|actress|stars?|starred|starring|cast',
+            r'act(?:s|ed|ors?|ing)?|actress|starred|starring|stars? in|(?:films?|who) stars?',
             r'star|\bact|play|cast|appear|featur|\brole|portray|perform',
         ),
         (r'direct(?:s|ed|or|ors)?', r'direct|film-?maker|helm|film by|movie by|\bfilms? of\b'),
@@ -107,17 +107,17 @@ _RELATIONS = tuple(
         (
             r'begins?|beg[au]n|starts?|started|beginning',
             r'\bbeg[iau]n|start|\bfirst\b|launch|outbreak|br[eo]ke|open|commenc|since|\bfrom\b|erupt'
-            r'|declar|set off|initi|origin|inaugurat|\d{4}\s?[–—-]',
+            r'|declar|set off|initi|origin|inaugurat|\bris|source|spring|enter|join|\d{4}\s?[–—-]',
         ),
         (
             r'ends?|ended|ending',
             r'\bend|finish|until|conclu|ceas|clos|stop|surrender|final|\blast|peace|over\b|armistice'
-            r'|treaty|expire|complet|\d\s?[–—-]\s?\d',
+            r'|treaty|expire|complet|\bleft\b|\bleav|resign|retir|flow|mouth|die[sd]\b|\d\s?[–—-]\s?\d',
         ),
         (
             r'wins?|won|winner',
             r'\bwon\b|\bwin|victor|beat|champion|defeat|award|receiv|\btook\b|gold|first place'
-            r'|\btitle|triumph|prize|success|laureate',
+            r'|\btitle|triumph|prize|success|laureate|elect|\bvot',
         ),
         (
             r'buys?|bought|acquire[sd]?|purchase[sd]?',
@@ -130,13 +130,13 @@ _RELATIONS = tuple(
             r'|possess|landlord|division of|part of|\bsold\b',
         ),
         (
-            r'headquarters|headquartered|based',
+            r'headquarters|headquartered|based(?! (?:up)?on)',
             r'headquarter|\bbas|offices?\b|located|\bseat|\blies\b',
         ),
         (
             r'releas(?:es?|ed)|publish(?:es|ed)?|c[ao]mes? out|appear(?:s|ed)?|aired|premiered?',
             r'releas|publi[sc]|c[ao]mes? out|appear|premier|first|issue|print|edition|broadcast'
-            r'|\bair|[12]\d{3}\)? [a-z]|\([12]\d{3}',
+            r'|\bair|freed?\b|\bseen\b|observ|visible|show|[12]\d{3}\)? [a-z]|\([12]\d{3}',
         ),
         (
             r'invent(?:s|ed|or)?|discover(?:s|ed|er)?',
@@ -160,6 +160,7 @@ _SAY_LITTLE = frozenset(
 # The first characters that forms of a word share: of 'partner' and 'partnership'.
 _ROOT = 5
 _A_WORD = re.compile(r"[\w'’-]+")
+_PREPOSITION = re.compile(r'\b(?:in|on|at|from|to|by|for)\b')
 _SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
 _SENTENCE_ENDS = ('. ', '… ', '; ')
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
@@ -254,6 +255,7 @@ def _as_described(answer: Answer, passage: str) -> bool:
         for (start, _), entity in zip(question.topics, question.entities)
         if entity >= 0 and kinds[entity] == 'person'
         if (found := _DESCRIBED.search(question.text[:start]))
+        and wanted_by(f'which {found[1]}').kinds[:1] == ('person',)
     ]
     said = set(words_of(passage))
     return all(said.issuperset(words) for words in described)
@@ -349,9 +351,11 @@ def _is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> bo
     text = answer.question.text
     names = [text[start:end].split()[-1] for start, end in answer.question.topics]
     names += [word for word in _SMALL_WORD.findall(text) if words_of(word)]
+    if not (stands := _PREPOSITION.findall(sentence[: target[1]])):
+        return False  # it does or is what the sentence says
     before = set(_A_WORD.findall(sentence[: target[0]]))
     words = '|'.join(re.escape(name) for name in names if name not in before)
-    gap = rf'\b(?:and|while|but) (?:[\w.-]+ ){{0,2}}(?:{words}),? (?:in|on|at|from|to|by|for)\b'
+    gap = rf'\b(?:and|while|but) (?:[\w.-]+ ){{0,2}}(?:{words}),? (?:[^.;]* )?{stands[-1]}\b'
     return bool(words) and re.search(gap, sentence[target[0] :]) is not None
 
 

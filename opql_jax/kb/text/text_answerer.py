@@ -548,8 +548,8 @@ class TextAnswerer:
     def _repeats(self, question: Question) -> Callable[[str, str], bool]:
         """A test whether a name, of a kind, is in the question, so that this does not ask for it.
 
-        Of 'Tunnels & Trolls' not 'Tunnels and Trolls', and of 'Ada Low' neither 'Ada' nor 'Ada May
-        Low'. Else a part of a longer name may be another: Harriet Lincoln may live in Lincoln.
+        Of 'Tunnels & Trolls' not 'Tunnels and Trolls', and of 'Ada Low' not 'Ada'. Else a part of a
+        longer name may be another: Harriet Lincoln may live in Lincoln.
         """
         said = f' {" ".join(words_of(question.text))} '
         names = [words_of(question.text[slice(*topic)]) for topic in question.topics]
@@ -561,7 +561,7 @@ class TextAnswerer:
 
         def repeats(name: str, kind: str) -> bool:
             words = words_of(name)
-            if kind == 'person' and any(_is_one_person(words, other) for other in persons):
+            if kind == 'person' and len(words) == 1 and any(words[0] in other for other in persons):
                 return True
             is_part = any(frozenset(words) < frozenset(longer) for longer in names)
             return bool(words) and f' {" ".join(words)} ' in said and not is_part
@@ -581,13 +581,6 @@ class TextAnswerer:
 def _words_of_topics(question: Question) -> list[frozenset[str]]:
     """The words of each name in a question."""
     return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
-
-
-def _is_one_person(words: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the words of two names are of one person: a part, or with the same first and last."""
-    return bool(words) and (
-        set(words) <= set(other) or (words[0], words[-1]) == (other[0], other[-1])
-    )
 
 
 def _length(question: Question) -> int:

@@ -4,6 +4,7 @@
 of the inn' for an inn.
 """
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -46,6 +47,8 @@ _AUXILIARIES = (
     'is|are|was|were|be|been|did|do|does|has|have|had|can|could|will|would|may|might|must|should'
 )
 _AUXILIARY = re.compile(rf"\s+(?:{_AUXILIARIES})\b|['’]s\b", re.IGNORECASE)
+# 'What Is the Age of', as titles are written.
+_IN_CAPITALS = re.compile(r'(?<=\w )(?:Is|Are|Was|Were|Did|Does|Do|Has|Had)\b')
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
 # Amid a question only in small letters: no 'Doctor Who'.
 _WORD = re.compile(
@@ -81,7 +84,8 @@ _IS = re.compile(
 # "which of the ships".
 _OF_THESE = re.compile(r'\s+of\s+(?:the|these|those|his|her|its|their)\s+', re.IGNORECASE)
 _OF_ONE = re.compile(
-    r'(?:the|a|an|his|her|its|their|our|my|your)\s+'
+    r'(?:(?:now|currently|once|originally|also)\s+)?(?:all the|the|an?|his|her|its|their|our|my'
+    r'|your|that|this|these|those|some|all|one|two|three|four|five)\s+'
     rf"|(?=(?:(?!(?:{_PREPOSITIONS})\b)[\w.&-]+\s+){{0,5}}?[\w.&-]+?(?:['’]s|(?<=s)['’])\s)",
     re.IGNORECASE,
 )
@@ -177,9 +181,9 @@ _NOUNS = tuple(
 _MEASURES = {
     word: tuple(measures.split())
     for measures, words in {
-        'length': 'far tall high deep wide thick height length width depth distance diameter'
+        'length': 'tall high deep wide thick height width depth distance diameter'
         ' altitude elevation',
-        'length time': 'long',
+        'length time': 'long length far',
         'time': 'old age',
         'mass': 'heavy weight',
         'speed': 'fast speed',
@@ -198,10 +202,11 @@ _WITHIN_COUNTRIES = re.compile(
 )
 
 
+@functools.lru_cache(1 << 10)
 def wanted_by(text: str) -> Wanted:
     """What a question asks for; nothing if it does not say."""
-    text = text[:_LONGEST]
-    if text.isupper():
+    text = ' '.join(text[:_LONGEST].split())
+    if text.isupper() or _IN_CAPITALS.search(text):
         text = text.lower()
     text = _CENTURY.sub('', _QUOTED.sub('_', text))
     asks = list(_WORD.finditer(text))
@@ -266,11 +271,10 @@ def _of_measure(text: str, start: int) -> Wanted:
     if not (measure := _HOW.match(text, start)):
         return Wanted(())
     word = measure[1].lower()
-    if word == 'many':  # "how many kilometres"
-        unit = _NOUN_WORD.match(text, measure.end())
-        return Wanted(
-            _NUMBER, measures=((values.number(f'1 {unit[1]}') or ('', ''))[1],) if unit else ()
-        )
+    if word == 'many':  # "how many square kilometres"
+        counted = _noun(text, measure.end())
+        units = (values.number(f'1 {unit}') for unit in (' '.join(counted), *counted))
+        return Wanted(_NUMBER, measures=(next((of[1] for of in units if of and of[1]), ''),))
     if word == 'much':
         return Wanted(_NUMBER)
     is_time = word == 'long' and _TAKES_TIME.match(text, measure.end())
@@ -300,7 +304,7 @@ def _of_noun(words: list[str], only_small: bool = False) -> Wanted:
     nouns = frozenset(_SYNONYMS.get(word, word) for word in words_of(' '.join(small[-3:])))
     found = Wanted((), nouns)
     for word in words:
-        is_name = word[0].isupper() and (only_small or bool(small))
+        is_name = word[0].isupper() and (bool(small) or (only_small and len(words) > 1))
         kinds = () if is_name else next((of for noun, of in _NOUNS if noun.fullmatch(word)), ())
         if kinds:  # of 'film studio' the last
             word = word.lower()
