@@ -91,6 +91,19 @@ def test_the_noun_that_is_asked_for_is_read():
         assert noun in wanted_by(question).nouns, question
 
 
+def asked_for(names=(), kinds=(), about=(), texts=()):
+    """`AskedFor` over entities, and passages about some of them."""
+
+    class Prepared:
+        class vocab:
+            pass
+
+        passages = pa.table({'title_entity': pa.array(about, pa.int32())})
+
+    Prepared.vocab.names = list(names)
+    return AskedFor(Prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
+
+
 NAMES = {
     'Ada Low': 'person',
     'Denmark': 'place',
@@ -124,13 +137,7 @@ NAMES = {
     ],
 )
 def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unknown):
-    class Prepared:
-        class vocab:
-            names = list(NAMES)
-
-        passages = pa.table({'title_entity': pa.array([], pa.int32())})
-
-    of = AskedFor(Prepared, np.array(list(NAMES.values())), pa.array([], pa.string()))
+    of = asked_for(NAMES, NAMES.values())
     fits = of.fits(wanted_by(question), np.arange(len(NAMES))).tolist()
     found = {fit: [name for name, one in zip(NAMES, fits) if one == fit] for fit in (1, 0)}
     assert sorted(found[1]) == sorted(right.split('|'))
@@ -157,14 +164,7 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
     """),
 )
 def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
-    class Prepared:
-        class vocab:
-            names = []
-
-        passages = pa.table({'title_entity': pa.array([], pa.int32())})
-
-    of = AskedFor(Prepared, np.array([]), pa.array([], pa.string()))
-    assert of.text_fits(wanted_by(question), text) == float(fits)
+    assert asked_for().text_fits(wanted_by(question), text) == float(fits)
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,5 @@ def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
     """),
 )
 def test_what_a_document_says_it_is_about_is_nothing_else(question, fits):
-    class Prepared:
-        class vocab:
-            names = ['Ada Low']
-
-        passages = pa.table({'title_entity': pa.array([0], pa.int32())})
-
-    texts = pa.array(['Ada Low was a Danish painter of boats.'])
-    of = AskedFor(Prepared, np.array(['person']), texts)
+    of = asked_for(['Ada Low'], ['person'], [0], ['Ada Low was a Danish painter of boats.'])
     assert of.fits(wanted_by(question), np.array([0])).tolist() == [float(fits)]

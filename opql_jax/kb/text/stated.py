@@ -179,26 +179,30 @@ def left(answer: Answer, entity: int) -> float:
     The sentence of one of the best facts behind it has to be about the topic, and state the
     relation.
     """
-    paths = answer.paths(entity, _FACTS)
-    return 1.0 if not paths or any(_states(answer, path) for path in paths) else _UNSTATED
+    last = max(answer.plans, key=len, default=())
+    step = last[-1].text if len(last) > 1 else answer.question.text
+    relation, paths = _without_names(step, answer), answer.paths(entity, _FACTS)
+    is_stated = not paths or any(_states(answer, path, step, relation) for path in paths)
+    return 1.0 if is_stated else _UNSTATED
 
 
-def _states(answer: Answer, path: Path) -> bool:
-    """Whether the sentence of a path's last fact states what is asked."""
+def _states(answer: Answer, path: Path, step: str, relation: str) -> bool:
+    """Whether the sentence of a path's last fact states what is asked.
+
+    `step` is the last one of the question, and `relation` that without names.
+    """
     asked, fact = answer.question.text, path[-1]
     sentence, passage = fact.sentence or '', _passage(answer, fact)
-    last = max(answer.plans, key=len, default=())
-    relation = last[-1].text if len(last) > 1 else asked
-    whole = relation if len(path) > 1 else asked
+    whole = step if len(path) > 1 else asked
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
     return (
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
-        and says(_without_names(relation, answer), sentence, passage)
+        and says(relation, sentence, passage)
         and not has_rival(_without_names(whole, answer, VALUES), _around(fact))
-        and may_hold(_without_names(relation, answer), _written(fact), passage)
+        and may_hold(relation, _written(fact), passage)
         and _as_described(answer, passage)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
     )
@@ -317,11 +321,11 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     be said of him.
     """
     said, question = fact.sentence or '', answer.question
-    if fact.target_span and _is_before_gap(answer, said, fact.target_span):
+    if not fact.target_span:
+        return False
+    if _is_before_gap(answer, said, fact.target_span):
         return True
-    if not fact.target_span or any(
-        _OF_TOPIC.match(question.text, end) for _, end in question.topics
-    ):
+    if any(_OF_TOPIC.match(question.text, end) for _, end in question.topics):
         return False
     # A place that was read may begin before the name.
     start = max(said.find(fact.target, *fact.target_span), fact.target_span[0])

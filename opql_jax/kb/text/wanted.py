@@ -53,13 +53,13 @@ _QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
 # Amid a question only in small letters: no 'Doctor Who'.
 _WORD = re.compile(
     r'\b(?:who|whom|whose|what|which|where|when|how)\b'
-    r'|(?<![^.!?:;\n] )\b(?i:who|whom|whose|what|which|where|when|how)\b'
+    r'|(?<![^.!?:;] )\b(?i:who|whom|whose|what|which|where|when|how)\b'
 )
 _CENTURY = re.compile(r'\b\d+(?:st|nd|rd|th)[ -]century\b', re.IGNORECASE)
 # What may stand before the word that asks: nothing, or as in "On what" and "Ann wrote it, but who";
 # else a clause, as in "In the US, who".
 _BEGIN = (
-    r'(?:^|[.!?:;\n]\s+|\bbut\s+|,\s+(?:and|so)\s+)(?:(?:and|but|so|then|also|please|tell me)\s+)?'
+    r'(?:^|[.!?:;]\s+|\bbut\s+|,\s+(?:and|so)\s+)(?:(?:and|but|so|then|also|please|tell me)\s+)?'
 )
 _FIRST = re.compile(rf'{_BEGIN}(?:(?:{_PREPOSITIONS})\s+)?$', re.IGNORECASE)
 _AFTER_CLAUSE = re.compile(
@@ -115,8 +115,8 @@ _NOUNS = tuple(
         (_DATES.pattern, ('date',)),
         (
             'percentages?|percent|heights?|lengths?|widths?|depths?|ages?|prices?|costs?|weights?'
-            '|distances?|speeds?|temperatures?|capacity|attendance|enrol?ment|rainfall|snowfall|diameter|altitude|elevation|salary|fee'
-            '|budget',
+            '|distances?|speeds?|temperatures?|capacity|attendance|enroll?ment|rainfall|snowfall'
+            '|diameter|altitude|elevation|salary|fee|budget',
             ('quantity',),
         ),
         ('numbers?|populations?|amounts?', _NUMBER),
@@ -129,15 +129,15 @@ _NOUNS = tuple(
         ('nationality|nationalities|ethnicity|tribes?', ('group',)),
         ('religions?', ('group', THING, CONCEPT, 'organisation')),
         (
-            f'{WORK}|films?|documentary|documentaries|musicals?|ballet|symphony|games?|comics?'
+            f'{WORK}|documentary|documentaries|musicals?|ballet|symphony|games?|comics?'
             '|magazines?|newspapers?|journals?|story|stories|tracks?|soundtracks?|sitcoms?|singles?'
             '|episodes?|serials?|programmes?|fanzines?|sculptures?|essays?',
             ('work', TITLE_KIND),
         ),
         (
-            f'{GROUP}|firms?|companies|teams?|bands?|clubs?|universities|colleges?|schools?'
-            '|agency|agencies|groups?|chains?|orchestras?|choirs?|banks?|brands?|manufacturers?|retailers?|airlines?'
-            '|leagues?|unions?|associations?|committees?|councils?|ministry|regiments?|army|navy'
+            f'{GROUP}|firms?|teams?|bands?|clubs?|universities|colleges?|schools?'
+            '|agency|agencies|groups?|chains?|orchestras?|choirs?|banks?|brands?|manufacturers?'
+            '|retailers?|airlines?|leagues?|unions?|associations?|committees?|councils?|ministry|regiments?|army|navy'
             '|publishers?|charity|institutions?|institutes?|academy|parties|labels?|networks?'
             '|channels?|franchise',
             ('organisation', 'group', 'person'),
