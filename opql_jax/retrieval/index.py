@@ -399,6 +399,7 @@ class IndexFolder:
         """Reads all files; InputError if one of them is damaged."""
         words, passages = self._words, self._table('passages', _PASSAGES, self.manifest.passages)
         titles, entities = tables.numbers(passages['title_entity']), self.manifest.entities
+        self._table('entities', _ENTITIES, entities)  # that many, before memory is taken for them
         path = self._directory / 'passages.parquet'
         tables.check_ids(path, 'title_entity', titles, entities, least=-1, advice=FORMAT.advice)
         # What tells kinds is for the next version of the text alone.

@@ -67,7 +67,7 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(
                 self.directory, options=options, item_names=tuple(handlers), item_handlers=handlers
             )
-        except (ValueError, TypeError) as error:  # damaged metadata
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:  # damaged metadata
             raise CheckpointError(
                 f"{self.directory} cannot be read ({str(error).splitlines()[0][:200]}): a step's "
                 'metadata are damaged, or were written by another version. Copy the folder again '
