@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.entities import UNKNOWN_KIND
+from opql_jax.corpus.first_names import is_mans_name
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import VALUES, covering, overlap, starting_in
@@ -50,25 +51,6 @@ _GENDERED = rf'(?:(?P<he>{_HE})|(?:{_SHE}))\b'
 # niece of".
 _TITLE = re.compile(rf'{_GENDERED}\.?')
 _NOUN = re.compile(rf'(?:,| is| was) (?:an?|the|his|her|their) (?:[a-z]+ )?{_GENDERED}(?! [A-Z])')
-# First names, folded, that next to nobody of the other gender has.
-_NAMES_OF_MEN = frozenset(
-    'adam alan albert alexander alfred andrew antonio arthur benjamin bernard carl carlos charles '
-    'christopher daniel david edward eric ernest felix frank frederick george giovanni giuseppe '
-    'gustav hans harold harry henry herbert hugo isaac ivan jack jacob james johann john jonathan '
-    'jorge jose joseph juan karl lars louis luigi marco mark martin matthew michael mohammed '
-    'muhammad oliver oscar otto patrick paul pedro peter philip pierre ralph richard robert roger '
-    'samuel sergei simon stefan stephen steven theodore thomas tom tomas victor vladimir walter '
-    'william wolfgang'.split()
-)
-_NAMES_OF_WOMEN = frozenset(
-    'ada agnes alice amelia ann anna anne barbara beatrice bridget carla caroline catherine '
-    'charlotte christina claire clara deborah diana dorothy edith eleanor elena elisabeth '
-    'elizabeth ella emily emma esther eva fiona florence frances gertrude greta hannah harriet '
-    'helen helena ingrid irene isabel isabella jane janet jennifer jessica josephine julia '
-    'katharine katherine laura linda lisa louise lucy lydia margaret maria marie martha mary '
-    'matilda monica nancy nora olga olivia patricia rachel rebecca rosa ruth sarah sophia sophie '
-    'susan sylvia teresa victoria winifred'.split()
-)
 # Behind what a sentence is about.
 _IS = re.compile(r'(?: \([^()\n]{0,200}\))?,? (?:is|was) ')
 # A name of unknown kind that may be a person.
@@ -241,5 +223,10 @@ def _gender(text: str, mention: Mention) -> bool | None:
     )
     if told:
         return told['he'] is not None
-    first = mention.entity.split()[0].lower()
-    return first in _NAMES_OF_MEN if first in _NAMES_OF_MEN | _NAMES_OF_WOMEN else None
+    return is_mans_name(mention.entity)
+
+
+def is_mans_word(word: str) -> bool | None:
+    """Whether a noun or title is for men, as 'father' and 'Mr'; None if it is for both."""
+    found = _TITLE.fullmatch(word)
+    return found['he'] is not None if found else None

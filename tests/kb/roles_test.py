@@ -2,7 +2,7 @@
 
 import pytest
 
-from opql_jax.kb.text.qualifiers import has_rival
+from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
 from opql_jax.kb.text.roles import has_role, may_hold
 
 from examples import examples
@@ -63,6 +63,9 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
         Who was the man who built it? | Bo Orr | The man came. Bo Orr built it. | yes
         Who is mayor of Harl? | Bo Orr | Ann Low is the mayor. Bo Orr came. | no
         When was the mayor born? | 1900 | The mayor came. In 1900 it rained. | yes
+        Who was his father? | Prudence Orr | Bo came with Prudence Orr. | no
+        Who was his father? | Low Orr | Bo came with Low Orr. | yes
+        Who was his mother? | Sir Low Orr | Bo came with Sir Low Orr. | no
     """),
 )
 def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, may):
@@ -90,3 +93,21 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
 )
 def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence, has):
     assert has_rival(question, sentence) is (has == 'yes')
+
+
+@pytest.mark.parametrize(
+    'question, sentence, is_other',
+    examples("""
+        How much did the marrow of Ann Low weigh? | The marrow of Dodd weighed 9 kg. | yes
+        How much did the marrow of Ann Low weigh? | Dodd's green marrow weighed 9 kg. | yes
+        How much did Ann Low's marrow weigh? | The marrow of Low weighed 9 kg. | no
+        How much did Ann Low's marrow weigh? | Dodd's and the marrow of Low weighed 9 kg. | no
+        How much did Ann Low's marrow weigh? | Her marrow weighed 9 kg. | no
+        How old is the tower of the church? | The tower of the castle is 90 years old. | yes
+        How old is the tower of the church? | The tower of the old church is 90 years old. | no
+        Who is director of the Lace Museum? | The director of the Wool Museum is Bo. | yes
+        Who is director of the Lace Museum? | The director of the museum is Bo. | no
+    """),
+)
+def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
+    assert is_of_other_owner(question, sentence) is (is_other == 'yes')

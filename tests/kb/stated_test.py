@@ -74,6 +74,7 @@ TEXTS = {
     'club': 'Ivo Penn founded the school and the club in 1901.',
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
+    'band': 'Tom Hale met Greta Poe. She was born in Brix.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
 
@@ -104,6 +105,8 @@ def kb(index):
         Who founded the club? | Ivo Penn | yes
         Who is the mayor of Skarn? | Rory Pine | no
         Who built Skarn Tower? | Rory Pine | no
+        Where was Greta Poe born? | Brix | yes
+        Where was Tom Hale born? | Brix | no
     """),
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

@@ -1,6 +1,9 @@
 """Whether a sentence is about the second where a question asks for the first, and the like."""
 
 import re
+from collections.abc import Iterator
+
+from opql_jax.retrieval.words import words_of
 
 # Words of which a thing has one: what is said of the north door is not said of the south door.
 _RIVALS = tuple(
@@ -20,6 +23,36 @@ _VERSION = re.compile(r'(?<![\w.,])\d+(?:\.\d+)+(?![\w%])')
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
+# "the tower of the church", "Ann Low's tall ship": what is owned in small letters, and by whom.
+_OWNER = r'(?:[A-Z][\w-]*(?:(?: (?:of|the|de|van|von|al))? [A-Z][\w-]*)*|[a-z]{3,}(?: [a-z]{3,})?)'
+_OF = re.compile(
+    rf'(?<![\w-])(?P<owned>[a-z]{{3,}}) of (?:(?:the|an?|his|her|its|their|our|my) )?(?P<owner>{_OWNER})'
+)
+_OWNED = re.compile(rf"(?P<owner>{_OWNER})(?:['’]s|(?<=s)['’]) (?:[a-z-]+ )?(?P<owned>[a-z]{{3,}})")
+
+
+def is_of_other_owner(question: str, sentence: str) -> bool:
+    """Whether a sentence has what a question asks about only as another's.
+
+    Of "the marrow of Dodd weighed more than Crisp's leek" nothing is known of Crisp's marrow. The
+    owners have to be two names, or both none: 'the village' may be a name's.
+    """
+    said = list(_owners(sentence))
+    for owned, owner, is_name in _owners(question):
+        others = [words for thing, words, named in said if thing == owned and named == is_name]
+        is_same = lambda words: owner <= words or words <= owner if is_name else owner & words
+        if others and not any(map(is_same, others)):
+            return True
+    return False
+
+
+def _owners(text: str) -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Each thing that a text says is of an owner: its stem, the owner's, whether a name."""
+    for pattern in (_OF, _OWNED):
+        for found in pattern.finditer(text):
+            (owned,), owner = words_of(found['owned']) or ('',), words_of(found['owner'])
+            if owned and owner:
+                yield owned, frozenset(owner), found['owner'][0].isupper()
 
 
 def has_rival(question: str, sentence: str) -> bool:

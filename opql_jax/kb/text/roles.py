@@ -7,6 +7,8 @@ sure if the role stands in its passage, but nowhere with the name.
 import re
 from collections.abc import Iterator
 
+from opql_jax.corpus.first_names import is_mans_name
+from opql_jax.corpus.pronouns import is_mans_word
 from opql_jax.retrieval.words import words_of
 
 # Roles of a person whom a text names after 'by', or after the last of these words.
@@ -132,11 +134,14 @@ def _roles(before: str) -> list[re.Pattern]:
 def may_hold(question: str, name: str, text: str) -> bool:
     """Whether a text may say that a name has the role, or is the kin, that a question asks for.
 
-    False if the role is in the text, but nowhere with the name, or the name is other kin there.
+    False if the role is in the text, but nowhere with the name, or the name is other kin there, and
+    if the role is a woman's and the name a man's.
     """
     asked = _asked_role(question)
     if not asked:
         return True
+    if {is_mans_word(asked), _is_man(name)} == {True, False}:
+        return False
     stem = words_of(asked)[-1]
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
     full = list(re.finditer(re.escape(name), text))
@@ -145,6 +150,12 @@ def may_hold(question: str, name: str, text: str) -> bool:
     if kin is not None and (called := _kin_of(places, text)):
         return any(one <= _SPOUSES for one in called) if kin <= _SPOUSES else kin in called
     return not roles or any(_belong(role, place, text) for role in roles for place in places)
+
+
+def _is_man(name: str) -> bool | None:
+    """Whether a name is a man's, by its title or first name; None if unknown."""
+    is_man = is_mans_word(name.split(' ')[0])
+    return is_mans_name(name) if is_man is None else is_man
 
 
 def _asked_role(question: str) -> str:

@@ -17,7 +17,7 @@ from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.marked_questions import FORMS
-from opql_jax.kb.text.qualifiers import has_rival
+from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
 from opql_jax.kb.text.roles import has_role, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
@@ -99,6 +99,23 @@ _RELATIONS = tuple(
         (
             r'leaves?|left',
             r'\bleft\b|\bleav|depart|resign|\bquit|retire|until|former|\bwent\b|replac|\bmove|dismiss|sacked',
+        ),
+        (
+            r'teach(?:es|ers?)?|taught|tutor(?:ed)?',
+            r'teach|taught|tutor|instruct|stud|train|learn|coach|lesson|profess|pupil|lectur|mentor'
+            r'|apprentic|educat|school|master',
+        ),
+        (
+            r'lives?|lived|resid(?:es?|ed)',
+            r'\bliv|resid|\bhom|house|inhabit|dwel[lt]|settl|\bmov|lodg|\bstay|flat|apartment|farm'
+            r'|cottage|neighbou?r|villa|castle|palace|estate|(?:comes?|came|is|was|,) (?:from|of)\b'
+            r'|native|citizen|people|tribe|found|habitat|rented',
+        ),
+        (
+            r'(?:did|does) [^?]*\b(?:go|travel|move|emigrate|flee|sail)|(?:went|moved|fled|sailed) to',
+            r'\bgo(?:es|ne|ing)?\b|\bwent\b|travel|\bmov|\bleav|\bleft\b|emigrat|\bfle[ed]|sail|journey'
+            r'|\btour|arriv|head|return|\btrip|voyage|\bcame\b|reach|visit|sent|transfer|\btook\b'
+            r'|relocat|cross|settl',
         ),
         (
             r'complet(?:e|es|ed|ion)|finish(?:es|ed)?',
@@ -202,6 +219,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> bool:
         and not _is_of_another(answer, fact)
         and says(relation, sentence, passage)
         and not has_rival(_without_names(whole, answer, VALUES), _around(fact))
+        and not (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         and may_hold(relation, _written(fact), passage)
         and _as_described(answer, passage)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
@@ -287,9 +305,10 @@ def is_about(answer: Answer, fact: Fact) -> bool:
         return True
     passage = answer.store.prepared.passage(fact.passage)
     first, last = fact.places[1]
+    named = {mention['start']: mention['entity'] for mention in passage['mentions']}
     for start in reversed([start for start in passage['sentence_starts'] if start < first]):
-        if not GOES_ON.match(passage['text'], first):
-            break
+        if not GOES_ON.match(passage['text'], first) or first in named:
+            break  # whom 'She' means is known
         first = start
     said = passage['text'][first:last]
     text, in_sentence = answer.question.text, _words(said)
