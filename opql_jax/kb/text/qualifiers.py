@@ -26,7 +26,8 @@ _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[
 # "the tower of the church", "Ann Low's tall ship": what is owned in small letters, and by whom.
 _OWNER = r'(?:[A-Z][\w-]*(?:(?: (?:of|the|de|van|von|al))? [A-Z][\w-]*)*|[a-z]{3,}(?: [a-z]{3,})?)'
 _OF = re.compile(
-    rf'(?<![\w-])(?P<owned>[a-z]{{3,}}) of (?:(?:the|an?|his|her|its|their|our|my) )?(?P<owner>{_OWNER})'
+    r'(?<![\w-])(?P<owned>[a-z]{3,}) of (?:(?:the|an?|his|her|its|their|our|my) )?'
+    rf'(?P<owner>{_OWNER})'
 )
 _OWNED = re.compile(rf"(?P<owner>{_OWNER})(?:['’]s|(?<=s)['’]) (?:[a-z-]+ )?(?P<owned>[a-z]{{3,}})")
 

@@ -112,7 +112,8 @@ _RELATIONS = tuple(
             r'|native|citizen|people|tribe|found|habitat|rented',
         ),
         (
-            r'(?:did|does) [^?]*\b(?:go|travel|move|emigrate|flee|sail)|(?:went|moved|fled|sailed) to',
+            r'(?:did|does) [^?]*\b(?:go|travel|move|emigrate|flee|sail)'
+            r'|(?:went|moved|fled|sailed) to',
             r'\bgo(?:es|ne|ing)?\b|\bwent\b|travel|\bmov|\bleav|\bleft\b|emigrat|\bfle[ed]|sail|journey'
             r'|\btour|arriv|head|return|\btrip|voyage|\bcame\b|reach|visit|sent|transfer|\btook\b'
             r'|relocat|cross|settl',
