@@ -3,7 +3,7 @@
 import unicodedata
 
 _OF_MEN = frozenset(
-    'adam adrian alan albert alberto alexander alfred andreas andrew anthony antoine anton '
+    'abel adam adrian alan albert alberto alexander alfred andreas andrew anthony antoine anton '
     'antonio arthur august axel benjamin bernard bernhard bjorn boris bruno carl carlos charles '
     'christian christopher conrad cornelius daniel david denis dermot dietrich dmitri donald '
     'douglas duncan edgar edmund eduard edward edwin emil enrico eric erich erik ernest ernst '

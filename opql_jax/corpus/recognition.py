@@ -361,7 +361,8 @@ FUNCTION_WORDS = frozenset(
     'Despite During Each Every Few First Following For From He Her His How However I If In '
     'Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our Over '
     'Several She Since So Some Such That The Their Then There These They This Those Though '
-    'Through To Under Until Upon We When Where Which While Who With Within Without You Your'.split()
+    'Through To Under Unlike Until Upon We When Where Which While Who With Within Without You '
+    'Your'.split()
 )
 
 _SENTENCE_WORDS = FUNCTION_WORDS | frozenset(

@@ -23,7 +23,7 @@ _BEFORE = re.compile(
 # Words that stand for an answer, or say that there is none.
 STAND_IN = re.compile(
     r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
-    r'|his|its|their|nobody|no one|nothing|nowhere)',
+    r'|his|its|their|here|there|nobody|no one|nothing|nowhere)',
     re.IGNORECASE,
 )
 # Longer questions are cut to this many tokens.

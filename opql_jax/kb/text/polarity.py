@@ -7,7 +7,8 @@ from opql_jax.kb.paths import Fact
 _NEGATED = re.compile(
     r'\b(?:not(?! only)|never|nor|neither|denie[sd]|denying|deny|refuse[sd]|declined|rejected'
     r'|falsely|wrongly|mistakenly|allegedly'
-    r"|supposedly|rumou?red|unlike|instead of|rather than)\b|n['’]t\b",
+    r'|supposedly|rumou?red|unlike|instead of|rather than'
+    r"|(?:would|could|might|should) have)\b|n['’]t\b",
     re.IGNORECASE,
 )
 # What is denied in favour of what follows: 'was not written by Ann, but by Bob' states something
@@ -16,7 +17,8 @@ _NOT_BUT = re.compile(r'\bnot\b[^.;]*\bbut\b', re.IGNORECASE)
 # What is said between a name and its verb: ', who was never married,'.
 ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
 _NO_LONGER = re.compile(
-    r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+)\b',
+    r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+'
+    r'|(?:was|were) then)\b',
     re.IGNORECASE,
 )
 _UNTIL = re.compile(r'\b(?:until|till)\b', re.IGNORECASE)

@@ -33,6 +33,8 @@ GOES_ON = re.compile(
     r'[a-z]+ of\b)))\b',
     re.IGNORECASE,
 )
+# 'His wife Ann was born in Oslo' goes on about her.
+_ITS_NAME = re.compile(r'(?:Its|His|Her|Their) [a-z-]+(?: [a-z-]+)?,? (?:the )?(?=[A-Z])')
 # Words that ask for a relation, and words that state it in a sentence.
 _RELATIONS = tuple(
     (re.compile(rf'\b(?:{asks})\b', re.IGNORECASE), re.compile(states, re.IGNORECASE))
@@ -300,32 +302,42 @@ def asked_about(answer: Answer) -> set[str]:
 def is_about(answer: Answer, fact: Fact) -> bool:
     """Whether a fact's sentence or document names a topic, or an entity on the way from one.
 
-    A sentence that begins with 'It' or the like goes on about what one before it names.
+    A sentence that begins with 'It' or the like goes on about what one before it names. If another
+    person is named, it has to name one whom the question asks about, if there is any.
     """
     if fact.passage is None or fact.places is None or fact.topic in asked_about(answer):
         return True
     passage = answer.store.prepared.passage(fact.passage)
-    first, last = fact.places[1]
-    named = {mention['start']: mention['entity'] for mention in passage['mentions']}
+    text, (first, last) = passage['text'], fact.places[1]
+    starting = {mention['start'] for mention in passage['mentions']}
     for start in reversed([start for start in passage['sentence_starts'] if start < first]):
-        if not GOES_ON.match(passage['text'], first) or first in named:
-            break  # whom 'She' means is known
+        other = _ITS_NAME.match(text, first)
+        is_of_other = other and not text.startswith(fact.target, other.end())
+        if not GOES_ON.match(text, first) or first in starting or is_of_other:
+            break  # it is known whom 'She' means, or what it goes on about
         first = start
-    said = passage['text'][first:last]
-    text, in_sentence = answer.question.text, _words(said)
-    spans = (*answer.question.topics, *written_as_names(text))
-    names = [words for start, end in spans if (words := _words(text[start:end]))]
-    others = [_words(fact.title or ''), *_names_in(said)]
+    said, asked = text[first:last], answer.question.text
+    mentioned = {each['entity'] for each in passage['mentions'] if first <= each['start'] < last}
+    entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
+    spans = [*answer.question.topics, *written_as_names(asked)]
+    persons, others = (_persons(answer, of) for of in (entities, mentioned - entities))
+    if persons and any(answer.store.vocab.names[other] != fact.target for other in others):
+        of_topics = zip(answer.question.topics, answer.question.entities)
+        spans, entities = [span for span, entity in of_topics if entity in persons], persons
+    names = [words for start, end in spans if (words := _words(asked[start:end]))]
+    in_sentence, called = _words(said), [_words(fact.title or ''), *_names_in(said)]
     if not names or any(
-        name <= in_sentence or any(of and (name <= of or of <= name) for of in others)
+        name <= in_sentence or any(of and (name <= of or of <= name) for of in called)
         for name in names
     ):
         return True
-    entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
-    return passage['title_entity'] in entities or any(
-        mention['entity'] in entities and first <= mention['start'] < last
-        for mention in passage['mentions']
-    )
+    return passage['title_entity'] in entities or not mentioned.isdisjoint(entities)
+
+
+def _persons(answer: Answer, entities: Collection[int]) -> set[int]:
+    """The persons among entities."""
+    kinds = answer.store.vocab.kinds
+    return {entity for entity in entities if kinds[entity] == 'person'}
 
 
 def _passed(answer: Answer) -> set[int]:
