@@ -123,6 +123,11 @@ def _places(name: str, sentence: str) -> Iterator[re.Match]:
     return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
 
 
+def _mentions(name: str, text: str) -> list[re.Match]:
+    """Where a text has a name; if nowhere, where it has the last word of it."""
+    return list(re.finditer(re.escape(name), text)) or list(_places(name, text))
+
+
 def _roles(before: str) -> list[re.Pattern]:
     """The roles of a name, by the text before it; none if unknown."""
     said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
@@ -134,22 +139,30 @@ def _roles(before: str) -> list[re.Pattern]:
 def may_hold(question: str, name: str, text: str) -> bool:
     """Whether a text may say that a name has the role, or is the kin, that a question asks for.
 
-    False if the role is in the text, but nowhere with the name, or the name is other kin there, and
-    if the role is a woman's and the name a man's.
+    False if the role is in the text, but nowhere with the name, and if `is_other_kin`.
     """
-    asked = _asked_role(question)
-    if not asked:
+    if not (asked := _asked_role(question)) or is_other_kin(question, name, text):
+        return not asked
+    stem, places = words_of(asked)[-1], _mentions(name, text)
+    if any(stem in of for of in _KIN) and _kin_of(places, text):
         return True
-    if {is_mans_word(asked), _is_man(name)} == {True, False}:
-        return False
-    stem = words_of(asked)[-1]
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
-    full = list(re.finditer(re.escape(name), text))
-    places = full or list(_places(name, text))
-    kin = next((of for of in _KIN if stem in of), None)
-    if kin is not None and (called := _kin_of(places, text)):
-        return any(one <= _SPOUSES for one in called) if kin <= _SPOUSES else kin in called
     return not roles or any(_belong(role, place, text) for role in roles for place in places)
+
+
+def is_other_kin(question: str, name: str, text: str) -> bool:
+    """Whether a name is other kin in a text than a question asks for.
+
+    Or a man's, where it asks for a mother or the like.
+    """
+    if not (asked := _asked_role(question)):
+        return False
+    if {is_mans_word(asked), _is_man(name)} == {True, False}:
+        return True
+    kin = next((of for of in _KIN if words_of(asked)[-1] in of), None)
+    called = _kin_of(_mentions(name, text), text) if kin is not None else []
+    is_it = any(one <= _SPOUSES for one in called) if kin and kin <= _SPOUSES else kin in called
+    return bool(called) and not is_it
 
 
 def _is_man(name: str) -> bool | None:

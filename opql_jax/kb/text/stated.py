@@ -18,13 +18,13 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, may_hold
+from opql_jax.kb.text.roles import has_role, is_other_kin, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
-# Facts of an answer that are checked, and the factor of its probability if none states it, which
-# leaves it unsure.
-_FACTS, _UNSTATED = 3, calibration.SURE
+# Facts of an answer that are checked; factors of its probability if none states it, which leaves
+# it unsure, and if all say it of another.
+_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.3
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
 # of' nor 'The first director of'.
 GOES_ON = re.compile(
@@ -202,12 +202,11 @@ def left(answer: Answer, entity: int) -> float:
     last = max(answer.plans, key=len, default=())
     step = last[-1].text if len(last) > 1 else answer.question.text
     relation, paths = _without_names(step, answer), answer.paths(entity, _FACTS)
-    is_stated = not paths or any(_states(answer, path, step, relation) for path in paths)
-    return 1.0 if is_stated else _UNSTATED
+    return max((_states(answer, path, step, relation) for path in paths), default=1.0)
 
 
-def _states(answer: Answer, path: Path, step: str, relation: str) -> bool:
-    """Whether the sentence of a path's last fact states what is asked.
+def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
+    """Whether the sentence of a path's last fact states what is asked: 1 if so, else a factor.
 
     `step` is the last one of the question, and `relation` that without names.
     """
@@ -217,16 +216,21 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> bool:
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
-    return (
+    if (
+        has_rival(_without_names(whole, answer, VALUES), _around(fact))
+        or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
+        or is_other_kin(relation, _written(fact), passage)
+    ):
+        return _OF_ANOTHER
+    is_stated = (
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
         and says(relation, sentence, passage)
-        and not has_rival(_without_names(whole, answer, VALUES), _around(fact))
-        and not (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         and may_hold(relation, _written(fact), passage)
         and _as_described(answer, passage)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
     )
+    return 1.0 if is_stated else _UNSTATED
 
 
 def says(question: str, sentence: str, passage: str = '') -> bool:
