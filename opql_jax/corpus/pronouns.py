@@ -207,9 +207,11 @@ def possessives(text: str, mentions: Sequence[Mention], kinds: Mapping[str, str]
 
 
 def _may_be_person(text: str, mention: Mention, kinds: Mapping[str, str]) -> bool:
-    if (kind := kinds[mention.entity]) != UNKNOWN_KIND:
-        return kind == 'person'
     is_full = _FULL_NAME.fullmatch(text, mention.start, mention.end)
+    if (kind := kinds[mention.entity]) != UNKNOWN_KIND:
+        # spaCy takes some persons for firms.
+        is_first_name = is_full and kind == 'organisation' and is_mans_name(is_full[0]) is not None
+        return kind == 'person' or bool(is_first_name)
     return bool(is_full) and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
 
 

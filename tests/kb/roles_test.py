@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, may_hold
+from opql_jax.kb.text.roles import has_role, is_deed_of_another, may_hold
 
 from examples import examples
 
@@ -111,3 +111,21 @@ def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence,
 )
 def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
     assert is_of_other_owner(question, sentence) is (is_other == 'yes')
+
+
+@pytest.mark.parametrize(
+    'question, name, sentence, is_anothers',
+    examples("""
+        Who paid for it? | Ann Low | Ann Low thanked the Rotary Club, which paid for it. | yes
+        Who paid for it? | Rotary Club | Ann Low thanked the Rotary Club, which paid for it. | no
+        Who paid for it? | Ann Low | Bo Orr and Ann Low paid for it. | no
+        Who paid for it? | Ann Low | Bo Orr paid for it, as Ann Low was away. | yes
+        Who paid for it? | Ann Low | It was paid for by Ann Low. | no
+        Who opened Harl Mill? | Ann Low | Harl Mill opened with Ann Low in 1990. | no
+        Who led it? | Ann Low | In May, Larder led by Ann Low left. | no
+        Who married Bo Orr? | Ann Low | Bo Orr married Ann Low. | no
+        Who was in it? | Ann Low | Bo Orr was in it. | no
+    """),
+)
+def test_a_deed_is_of_whom_the_sentence_says_it(question, name, sentence, is_anothers):
+    assert is_deed_of_another(question, name, sentence) is (is_anothers == 'yes')

@@ -75,6 +75,7 @@ TEXTS = {
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
     'band': 'Tom Hale met Greta Poe. She was born in Brix.',
+    'moves': 'Jon Wold left when he moved to Ulm in June. Ada Brun stayed.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
 
@@ -107,6 +108,7 @@ def kb(index):
         Who built Skarn Tower? | Rory Pine | no
         Where was Greta Poe born? | Brix | yes
         Where was Tom Hale born? | Brix | no
+        When did Ada Brun move to Ulm? | June | no
     """),
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

@@ -102,6 +102,14 @@ _KIN_BEFORE = re.compile(
     r'([\w-]+)(?:,| (?:is|was|named|called))?\s+(?:(?-i:[A-Z])[\w-]+\s+){0,3}$'
 )
 _KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
+# "Who first opened it".
+_WHO_DID = re.compile(r'\bwho (?:also |first |then |originally )?([a-z]{3,})\b', re.IGNORECASE)
+_NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
+_NAME = r"[A-Z][\w'’.-]*"
+_SUBJECT = re.compile(
+    rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
+    r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
+)
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
 
@@ -169,6 +177,27 @@ def _is_man(name: str) -> bool | None:
     """Whether a name is a man's, by its title or first name; None if unknown."""
     is_man = is_mans_word(name.split(' ')[0])
     return is_mans_name(name) if is_man is None else is_man
+
+
+def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence says only of other names that they did what "who" asks for.
+
+    Of "Ann thanked the Guild, which paid for it" it is not Ann who paid.
+    """
+    if not (asked := _WHO_DID.search(question)) or _NO_DEED.match(asked[1]):
+        return False
+    subjects = [
+        _does_as_subject(sentence, deed.start())
+        for deed in re.finditer(rf'\b{re.escape(asked[1])}\b(?! by\b)', sentence)
+    ]
+    said = {*words_of(question), *words_of(name)}
+    return bool(subjects) and all(words and said.isdisjoint(words) for words in subjects)
+
+
+def _does_as_subject(sentence: str, verb: int) -> list[str]:
+    """The words of the names right before a verb, whose subject they are."""
+    found = _SUBJECT.search(sentence, max(verb - _NEAR, 0), verb)
+    return words_of(found[1]) if found else []
 
 
 def _asked_role(question: str) -> str:

@@ -18,7 +18,7 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, is_other_kin, may_hold
+from opql_jax.kb.text.roles import has_role, is_deed_of_another, is_other_kin, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
@@ -220,6 +220,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         has_rival(_without_names(whole, answer, VALUES), _around(fact))
         or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         or is_other_kin(relation, _written(fact), passage)
+        or is_deed_of_another(asked, _written(fact), _around(fact))
     ):
         return _OF_ANOTHER
     is_stated = (
@@ -309,7 +310,7 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     A sentence that begins with 'It' or the like goes on about what one before it names. If another
     person is named, it has to name one whom the question asks about, if there is any.
     """
-    if fact.passage is None or fact.places is None or fact.topic in asked_about(answer):
+    if fact.passage is None or fact.places is None:
         return True
     passage = answer.store.prepared.passage(fact.passage)
     text, (first, last) = passage['text'], fact.places[1]
@@ -325,9 +326,12 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
     spans = [*answer.question.topics, *written_as_names(asked)]
     persons, others = (_persons(answer, of) for of in (entities, mentioned - entities))
-    if persons and any(answer.store.vocab.names[other] != fact.target for other in others):
+    known = answer.store.vocab.names
+    if persons and any(known[other] != fact.target for other in others):
         of_topics = zip(answer.question.topics, answer.question.entities)
         spans, entities = [span for span, entity in of_topics if entity in persons], persons
+    if fact.topic in map(known.__getitem__, entities):
+        return True
     names = [words for start, end in spans if (words := _words(asked[start:end]))]
     in_sentence, called = _words(said), [_words(fact.title or ''), *_names_in(said)]
     if not names or any(
