@@ -36,7 +36,7 @@ def meant(text, of=pronouns, **said):
         ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
         ('[Ada Ek] hired [Bo Lee]. She left.', [('She', 'Ada Ek')]),
         ('[Bo Lee] hired [Ada Ek]. She left.', []),
-        ('[Bo Lee] met [Ada Ek|organisation]. She left.', [('She', 'Ada Ek')]),
+        ('[Karl Lee] met [Ada Ek|organisation]. She left.', [('She', 'Ada Ek')]),
         ('[Bo Lee] hired [Kim Ek]. She left.', []),
         ('[Bo Lee] and his wife [Kim Ek] came. She left.', [('She', 'Kim Ek')]),
         ('[Bo Lee] hired [Kim Ek], a niece of the cook. He left.', [('He', 'Bo Lee')]),

@@ -220,7 +220,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         has_rival(_without_names(whole, answer, VALUES), _around(fact))
         or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         or is_other_kin(relation, _written(fact), passage)
-        or is_deed_of_another(asked, _written(fact), _around(fact))
+        or is_deed_of_another(asked, fact.target, _around(fact))
     ):
         return _OF_ANOTHER
     is_stated = (
