@@ -116,7 +116,8 @@ _NOUNS = tuple(
         (
             'percentages?|percent|heights?|lengths?|widths?|depths?|ages?|prices?|costs?|weights?'
             '|distances?|speeds?|temperatures?|capacity|attendance|enroll?ment|rainfall|snowfall'
-            '|diameter|altitude|elevation|salary|fee|budget',
+            '|diameter|altitude|elevation|salary|fee|budget|revenue|turnover|profits?|yield|rent|wages?'
+            '|dose|voltage|ransom',
             ('quantity',),
         ),
         ('numbers?|populations?|amounts?', _NUMBER),
