@@ -6,7 +6,7 @@ pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.text.polarity import denies_answer, refutes
+from opql_jax.kb.text.polarity import denies_answer, has_left, refutes
 
 
 def fact(sentence, topic, target):
@@ -39,6 +39,18 @@ def fact(sentence, topic, target):
         ('Which songs did Ann write?', 'Ann wrote Up until 2017.', 'Ann', 'Up', False),
         ('Where is Up?', 'Up stood in Ely until 1990. It is in Oslo.', 'Up', 'Oslo', False),
         ('Where is Up?', 'Up used to be in Ely, but it is in Oslo.', 'Up', 'Oslo', False),
+        ('Who built Up?', 'Up is to be built by Ann from 2027.', 'Up', 'Ann', True),
+        ('Who runs Up?', 'Ann hopes to run Up.', 'Up', 'Ann', True),
+        ('Who runs Up?', 'Ann will run Up from May.', 'Up', 'Ann', True),
+        ('Who will run Up?', 'Ann will run Up from May.', 'Up', 'Ann', False),
+        ('Who ran Up?', 'Ann was to have run Up, but fell ill.', 'Up', 'Ann', True),
+        ('Who ran Up?', 'Ann, who hoped to sing, ran Up.', 'Up', 'Ann', False),
+        ('Who inherited Up?', 'By his will Up went to Ann.', 'Up', 'Ann', False),
+        ('Who was the wife of Bob?', 'Bob nearly married Ann.', 'Bob', 'Ann', True),
+        ('How much did Up cost?', 'Up would have cost 9 pounds.', 'Up', '9 pounds', True),
+        ('Who is the head of Up?', 'The head of Up was then Ann.', 'Up', 'Ann', True),
+        ('When was Up rebuilt?', 'Up, burnt in 1703, was never rebuilt.', 'Up', '1703', True),
+        ('When was Up burnt?', 'Up, burnt in 1703, was never rebuilt.', 'Up', '1703', False),
         ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
     ],
 )
@@ -81,3 +93,16 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
         assert answer.names[0] == 'Ivo Lang' and 'Edda Roth' in answer.names
         assert answer.probabilities[answer.names.index('Edda Roth')] < 0.5
         assert (answer.probabilities[:-1] >= answer.probabilities[1:]).all()
+
+
+@pytest.mark.parametrize(
+    'question, sentence, left',
+    [
+        ('Who is the head of Up?', 'Ann left Up in May, and Bob took over.', True),
+        ('Who is the head of Up?', 'Ann has resigned as head of Up.', True),
+        ('Who is the head of Up?', 'Bob left Up, and Ann took over.', False),
+        ('Who was the head of Up?', 'Ann left Up in May, and Bob took over.', False),
+    ],
+)
+def test_who_has_left_is_no_answer_of_today(question, sentence, left):
+    assert has_left(fact(sentence, 'Up', 'Ann'), question) is left

@@ -76,6 +76,8 @@ TEXTS = {
     'saw the Skarn Tower.',
     'band': 'Tom Hale met Greta Poe. She was born in Brix.',
     'moves': 'Jon Wold left when he moved to Ulm in June. Ada Brun stayed.',
+    'bells': 'The tenor was cast by Abel Rudd, while the treble came from Jon Tay. Plum Mill was '
+    'built in Ulm, the ferry Mole in Bonn. Set up by Ivo Penn, the Guild of Harl met in Bonn.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
 
@@ -109,6 +111,10 @@ def kb(index):
         Where was Greta Poe born? | Brix | yes
         Where was Tom Hale born? | Brix | no
         When did Ada Brun move to Ulm? | June | no
+        Who cast the tenor? | Abel Rudd | yes
+        Who cast the treble? | Abel Rudd | no
+        Where was Mole built? | Ulm | no
+        Who set up the Guild of Harl? | Ivo Penn | yes
     """),
 )
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

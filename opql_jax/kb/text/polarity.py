@@ -1,8 +1,9 @@
-"""Whether a fact's sentence denies it, or says that it used to be true."""
+"""Whether a fact's sentence denies it, or says that it used to be true, or may come true."""
 
 import re
 
 from opql_jax.kb.paths import Fact
+from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
     r'\b(?:not(?! only)|never|nor|neither|denie[sd]|denying|deny|refuse[sd]|declined|rejected'
@@ -27,7 +28,23 @@ _YEARS = re.compile(
     r'[^,.;]{0,40}\bfrom (?:\w+ ){0,2}[12]\d{3} (?:to|until|through) (?:\w+ ){0,2}[12]\d{3}'
     r'(?=\W*$|[,.;)]| and\b)'
 )
+# What is planned, wished for or tried, which does not say that it came true.
+_PLANNED = re.compile(
+    r'\b(?:(?:is|are|was|were|be|been) (?:now |still |also |soon )?(?:due|about|set|expected'
+    r'|supposed|meant|going|scheduled|planned|intended|asked|invited|proposed) to'
+    r'|(?:is|are) to (?!(?:the|an?|his|her|its|their|this|that|some)\b)[a-z]+|(?:was|were) to have'
+    r'|(?<!\bhis )(?<!\bher )(?<!\ba )(?<!\bthe )will(?! of\b)'
+    r'|(?:hop|plan|intend|want|wish|expect|aim|offer|attempt|threaten|promis|tr)'
+    r'(?:s|ed|es|e|ned|ning|ing|ies|ied|y)? to'
+    r'|(?:nearly|almost) [a-z]+ed|applied (?:for|to)|planned in|considered|proposed)\b'
+)
+_LEFT = re.compile(
+    r',?(?: who)?(?: has| have| had)? (?:left|resigned|retired|died|stepped down|handed over'
+    r'|was (?:replaced|succeeded|dismissed|sacked))\b'
+)
 _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
+_UNDONE = re.compile(r'\b(?:never|(?:was|were|did|has|have|had) not) (?:[a-z]+ly )?([a-z]+)')
+_PART_ENDS = re.compile(r'[,.;:]')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
 _PRESENT = re.compile(
     r'^(?:(?:\w+\s+){0,4}?(?:is|are|does|do)\b'
@@ -101,6 +118,38 @@ def _clause(text: str, span: tuple[int, int]) -> tuple[int, int]:
 def denies_answer(fact: Fact, question: str) -> bool:
     """Whether the sentence of a fact denies what a question asks for."""
     is_now = bool(_NOW.search(question))
-    return not _NEGATED.search(question) and denies(
+    is_denied = not _NEGATED.search(question) and denies(
         fact, is_now or bool(_PRESENT.search(question)), is_now
     )
+    return is_denied or _is_planned(fact, question) or _is_undone(fact, question)
+
+
+def has_left(fact: Fact, question: str) -> bool:
+    """Whether a fact's sentence says that its target, of a question of today, has gone."""
+    is_now = _PRESENT.search(question) or _NOW.search(question)
+    if not (is_now and fact.sentence and fact.target_span):
+        return False
+    return _LEFT.match(fact.sentence, fact.target_span[1]) is not None
+
+
+def _is_undone(fact: Fact, question: str) -> bool:
+    """Whether a sentence goes on that what a question asks about was not done.
+
+    'The spire, struck in 1703, was never rebuilt.'
+    """
+    if not (fact.sentence and fact.target_span):
+        return False
+    _, end = _clause(fact.sentence, fact.target_span)
+    asked = set(words_of(question))
+    undone = _UNDONE.finditer(fact.sentence, fact.target_span[1], end)
+    return any(not asked.isdisjoint(words_of(found[1])) for found in undone)
+
+
+def _is_planned(fact: Fact, question: str) -> bool:
+    """Whether a sentence only plans what a question asks for, or says that it nearly was so."""
+    if not (fact.sentence and fact.target_span) or _PLANNED.search(question):
+        return False
+    begin, end = _clause(fact.sentence, fact.target_span)
+    said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
+    before = ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]])
+    return bool(_PLANNED.search(f'{before}{fact.target}{said}'))

@@ -20,6 +20,9 @@ _RIVALS = tuple(
 _THE = re.compile(r'\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir) ([a-z]+)\b')
 # '2.2' of a release.
 _VERSION = re.compile(r'(?<![\w.,])\d+(?:\.\d+)+(?![\w%])')
+# 'the 13th', and 'room 102'.
+_ORDINAL = re.compile(r'\b\d+(?:st|nd|rd|th)\b')
+_NUMBERED = re.compile(r'\b([a-z]{4,}) (\d+)\b', re.IGNORECASE)
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
@@ -61,8 +64,12 @@ def has_rival(question: str, sentence: str) -> bool:
     asked, said = (set(_THE.findall(text)) for text in (question, sentence))
     if any(asked & rivals and said & rivals and not asked & said & rivals for rivals in _RIVALS):
         return True
-    versions, others = (set(_VERSION.findall(text)) for text in (question, sentence))
-    if versions and others and versions.isdisjoint(others):
+    for pattern in (_VERSION, _ORDINAL):
+        numbers, others = (set(pattern.findall(text)) for text in (question, sentence))
+        if numbers and others and numbers.isdisjoint(others):
+            return True
+    numbered, others = (set(_NUMBERED.findall(text.lower())) for text in (question, sentence))
+    if any(one not in others and one[0] in dict(others) for one in numbered):
         return True
     years = set(_IN_YEAR.findall(question))
     is_other = bool(years and _IN_YEAR.search(sentence)) and not _RANGE.search(sentence)

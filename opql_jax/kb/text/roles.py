@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from opql_jax.corpus.first_names import is_mans_name
 from opql_jax.corpus.pronouns import is_mans_word
+from opql_jax.kb.text.marked_questions import FORMS
+from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
 # Roles of a person whom a text names after 'by', or after the last of these words.
@@ -69,13 +71,17 @@ _KIN = tuple(
         'aunt aunts',
         'nephew nephews',
         'niece nieces',
+        'cousin cousins',
+        'partner partners',
         'grandfather',
         'grandmother',
         'married marries marry',
     )
 )
 # What a wife may be called, too.
-_SPOUSES = frozenset(words_of('wife wives husband husbands widow widower married marries marry'))
+_SPOUSES = frozenset(
+    words_of('wife wives husband husbands widow widower married marries marry partner partners')
+)
 # What may stand between a role and the name of who has it: 'The owner of the inn is Ann', 'mayor
 # Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
 _TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
@@ -104,12 +110,28 @@ _KIN_BEFORE = re.compile(
 _KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
 # "Who first opened it".
 _WHO_DID = re.compile(r'\bwho (?:also |first |then |originally )?([a-z]{3,})\b', re.IGNORECASE)
+_WHEN_DID = re.compile(
+    r"\b(?i:when|where|in (?:which|what) \w+) did ((?:[A-Z][\w'’.-]* )+)([a-z]{3,})\b"
+)
 _NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
 _NAME = r"[A-Z][\w'’.-]*"
 _SUBJECT = re.compile(
     rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
     r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
 )
+# Deeds of two, which each does, and what a thing does by itself: "Ann married Bo".
+_BY_BOTH = re.compile(
+    r'married|marries|met|meets|divorced|wed|joined|joins|opened|opens|closed|closes|started|starts'
+    r'|began|begins|moved|moves|ended|ends|left|leaves'
+)
+_THEY = re.compile(r'\b(?:(?P<he>[Hh]e)|[Ss]he) (?:also |first |then |had |has |later )*$')
+# Roles below others: an assistant director is no director.
+_LESSER = re.compile(
+    r'\b(?:acting|assistant|associate|deputy|junior|vice|under)[ -]$', re.IGNORECASE
+)
+# "Ann's sister" is not Ann.
+_HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??([a-z-]+)\b")
+_WHOSE = re.compile(r'\bwhose\b|\bown|\bbelong', re.IGNORECASE)
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
 
@@ -155,6 +177,10 @@ def may_hold(question: str, name: str, text: str) -> bool:
     if any(stem in of for of in _KIN) and _kin_of(places, text):
         return True
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
+    is_lesser = lambda said, end: _LESSER.search(said, max(end - _NEAR, 0), end) is not None
+    if roles and not is_lesser(question, question.lower().index(asked)):
+        roles = [role for role in roles if not is_lesser(text, role.start())] or roles[:0]
+        return any(_belong(role, place, text) for role in roles for place in places)
     return not roles or any(_belong(role, place, text) for role in roles for place in places)
 
 
@@ -180,24 +206,58 @@ def _is_man(name: str) -> bool | None:
 
 
 def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
-    """Whether a sentence says only of other names that they did what "who" asks for.
+    """Whether a sentence says only of others that they did what "who" or "when did" asks for.
 
     Of "Ann thanked the Guild, which paid for it" it is not Ann who paid.
     """
-    if not (asked := _WHO_DID.search(question)) or _NO_DEED.match(asked[1]):
+    if found := _WHEN_DID.search(question):
+        asked, doer = found[2], found[1]
+    elif found := _WHO_DID.search(question):
+        asked, doer = found[1], name
+    else:
         return False
-    subjects = [
-        _does_as_subject(sentence, deed.start())
-        for deed in re.finditer(rf'\b{re.escape(asked[1])}\b(?! by\b)', sentence)
-    ]
-    said = {*words_of(question), *words_of(name)}
-    return bool(subjects) and all(words and said.isdisjoint(words) for words in subjects)
+    if _NO_DEED.match(asked):
+        return False
+    deeds = [word for word in _WORD.finditer(sentence) if _is_form(word[0].lower(), asked.lower())]
+    subjects = [(_subject(sentence, deed.start()), deed.end()) for deed in deeds]
+    said, by_both = frozenset(words_of(question)), bool(_BY_BOTH.fullmatch(asked))
+    return bool(subjects) and all(
+        not sentence.startswith(' by ', end) and _is_other(subject, doer, said, by_both)
+        for subject, end in subjects
+    )
 
 
-def _does_as_subject(sentence: str, verb: int) -> list[str]:
-    """The words of the names right before a verb, whose subject they are."""
-    found = _SUBJECT.search(sentence, max(verb - _NEAR, 0), verb)
-    return words_of(found[1]) if found else []
+def _is_form(word: str, asked: str) -> bool:
+    """Whether a word is a form of a verb."""
+    stems = {*words_of(word), *words_of(asked)}
+    return word == asked or (len(stems) == 2 and any(stems <= forms for forms in FORMS))
+
+
+def _subject(sentence: str, verb: int) -> re.Match | None:
+    """The names, or the pronoun, right before a verb, whose subject they are."""
+    start = max(verb - _NEAR, 0)
+    return _SUBJECT.search(sentence, start, verb) or _THEY.search(sentence, start, verb)
+
+
+def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_both: bool) -> bool:
+    """Whether the subject of a verb is known to be another than who did what is asked."""
+    if subject is None:
+        return False
+    if subject.re is _THEY:
+        return {subject['he'] is not None, _is_man(doer)} == {True, False}
+    names = words_of(subject[1])
+    if not names or not set(names).isdisjoint(words_of(doer)):
+        return False
+    return asked.isdisjoint(names) or not by_both
+
+
+def is_owner_only(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence has a name only as whose somebody is: "Ann's sister" is not Ann."""
+    places = list(_places(name, sentence))
+    if _WHOSE.search(question) or not places:
+        return False
+    owned = [_HAS.match(sentence, place.end()) for place in places]
+    return all(of and wanted_by(f'which {of[1]}').kinds[:1] == ('person',) for of in owned)
 
 
 def _asked_role(question: str) -> str:

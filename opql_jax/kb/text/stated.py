@@ -7,6 +7,7 @@ or is about something else; it may still be right.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection
 
@@ -18,7 +19,13 @@ from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, is_deed_of_another, is_other_kin, may_hold
+from opql_jax.kb.text.roles import (
+    has_role,
+    is_deed_of_another,
+    is_other_kin,
+    is_owner_only,
+    may_hold,
+)
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
@@ -182,6 +189,7 @@ _ROOT = 5
 _A_WORD = re.compile(r"[\w'’-]+")
 _PREPOSITION = re.compile(r'\b(?:in|on|at|from|to|by|for)\b')
 _SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
+_IS_VERB = re.compile(r'\b(?:is|are|was|were)\b')
 _SENTENCE_ENDS = ('. ', '… ', '; ')
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 # What begins a clause about the name before it, and what may end one.
@@ -210,17 +218,19 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
 
     `step` is the last one of the question, and `relation` that without names.
     """
-    asked, fact = answer.question.text, path[-1]
+    asked, fact = answer.question.text, _without_rest(path[-1])
     sentence, passage = fact.sentence or '', _passage(answer, fact)
     whole = step if len(path) > 1 else asked
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
+    of_person = wanted_by(asked).kinds[:1] == ('person',)
     if (
         has_rival(_without_names(whole, answer, VALUES), _around(fact))
         or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         or is_other_kin(relation, _written(fact), passage)
         or is_deed_of_another(asked, fact.target, _around(fact))
+        or (of_person and is_owner_only(asked, fact.target, _around(fact)))
     ):
         return _OF_ANOTHER
     is_stated = (
@@ -261,6 +271,15 @@ def _without_names(text: str, answer: Answer, kept: Collection[str] = ()) -> str
         if entity < 0 or kinds[entity] not in kept:
             text = text.replace(question.text[start:end], ' ')
     return text
+
+
+def _without_rest(fact: Fact) -> Fact:
+    """A fact with the place of its target alone, which may have been read with more."""
+    if not (fact.sentence and fact.target_span):
+        return fact
+    start = fact.sentence.find(fact.target, *fact.target_span)
+    span = (start, start + len(fact.target)) if start >= 0 else fact.target_span
+    return dataclasses.replace(fact, target_span=span)
 
 
 def _written(fact: Fact) -> str:
@@ -367,8 +386,7 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
         return True
     if any(_OF_TOPIC.match(question.text, end) for _, end in question.topics):
         return False
-    # A place that was read may begin before the name.
-    start = max(said.find(fact.target, *fact.target_span), fact.target_span[0])
+    start = fact.target_span[0]
     clauses = list(_CLAUSE.finditer(said, 0, start))
     is_in_clause = bool(clauses) and not _CLAUSE_ENDS.search(said, clauses[-1].end(), start)
     told = clauses[-1] if is_in_clause else _ATTRIBUTE.search(said[:start])
@@ -388,19 +406,27 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
 
 
 def _is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> bool:
-    """Whether what is asked about follows a target, with a value of its own and no verb.
+    """Whether what is asked about follows a target, in a part that goes on without its verb.
 
-    'Low was born in 1998 and Orr in 2000' says nothing of Orr by 1998.
+    'Low was born in 1998 and Orr in 2000' says nothing of Orr by 1998, and 'Low built the church;
+    the tower came later' nothing of the tower by Low.
     """
-    text = answer.question.text
+    text, before = answer.question.text, set(_A_WORD.findall(sentence[: target[0]]))
     names = [text[start:end].split()[-1] for start, end in answer.question.topics]
+    if not before.isdisjoint(names):
+        return False
     names += [word for word in _SMALL_WORD.findall(text) if words_of(word)]
+    if not (words := '|'.join(re.escape(name) for name in names if name not in before)):
+        return False
+    begins = rf"(?:[\w.,'’-]+ ){{0,5}}?(?:{words})\b"
+    if re.search(rf'(?:\b(?:while|whereas)|;) {begins}', sentence[target[0] :]):
+        return True
     if not (stands := _PREPOSITION.findall(sentence[: target[1]])):
         return False  # it does or is what the sentence says
-    before = set(_A_WORD.findall(sentence[: target[0]]))
-    words = '|'.join(re.escape(name) for name in names if name not in before)
-    gap = rf'\b(?:and|while|but) (?:[\w.-]+ ){{0,2}}(?:{words}),? (?:[^.;]* )?{stands[-1]}\b'
-    return bool(words) and re.search(gap, sentence[target[0] :]) is not None
+    # 'Founded by Low, the club' is of the club by Low.
+    joins = r'(?:\b(?:and|but)|,)' if _IS_VERB.search(sentence[: target[0]]) else r'\b(?:and|but)'
+    gap = rf"{joins} {begins}(?:['’]s)?,? (?:\([^()]*\) )?(?:[^.;]* )?{stands[-1]}\b"
+    return re.search(gap, sentence[target[0] :]) is not None
 
 
 def _names_in(text: str) -> list[frozenset[str]]:

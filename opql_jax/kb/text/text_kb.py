@@ -26,7 +26,7 @@ from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text import choices, comparison, question_plans, stated, yes_or_no
 from opql_jax.kb.text.candidates import Evidence
 from opql_jax.kb.text.evidence_finder import EvidenceFinder
-from opql_jax.kb.text.polarity import denies_answer
+from opql_jax.kb.text.polarity import denies_answer, has_left
 from opql_jax.kb.text.question_plans import is_question
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.text.text_answerer import Read, TextAnswerer
@@ -221,10 +221,12 @@ def _without_denied(answer: Answer) -> Answer:
     """An answer in which what its sentence denies is unlikely, and comes last."""
 
     def factor(entity: int) -> float:
-        path = next(iter(answer.paths(entity, 1)), ())
-        return _DENIED if path and denies_answer(path[-1], answer.question.text) else 1
+        asked, facts = answer.question.text, [path[-1] for path in answer.paths(entity, LOOKED_AT)]
+        is_denied = denies_answer(facts[0], asked) if facts else False
+        return _DENIED if is_denied or any(has_left(fact, asked) for fact in facts) else 1
 
-    return _weighed(answer, factor, 'the text denies the first answer, or says that it was so once')
+    note = 'the text denies the first answer, or says that it was so once, or is to be'
+    return _weighed(answer, factor, note)
 
 
 def _without_unstated(answer: Answer) -> Answer:
