@@ -118,10 +118,11 @@ def _clause(text: str, span: tuple[int, int]) -> tuple[int, int]:
 def denies_answer(fact: Fact, question: str) -> bool:
     """Whether the sentence of a fact denies what a question asks for."""
     is_now = bool(_NOW.search(question))
-    is_denied = not _NEGATED.search(question) and denies(
-        fact, is_now or bool(_PRESENT.search(question)), is_now
+    is_denied = not _NEGATED.search(question) and (
+        denies(fact, is_now or bool(_PRESENT.search(question)), is_now)
+        or _is_undone(fact, question)
     )
-    return is_denied or _is_planned(fact, question) or _is_undone(fact, question)
+    return is_denied or _is_planned(fact, question)
 
 
 def has_left(fact: Fact, question: str) -> bool:
