@@ -44,6 +44,7 @@ def fact(sentence, topic, target):
         ('Who runs Up?', 'Ann will run Up from May.', 'Up', 'Ann', True),
         ('Who will run Up?', 'Ann will run Up from May.', 'Up', 'Ann', False),
         ('Who ran Up?', 'Ann was to have run Up, but fell ill.', 'Up', 'Ann', True),
+        ('Who is the father of Ann?', "Up will be run by Ann's father, Bob.", 'Ann', 'Bob', False),
         ('Who ran Up?', 'Ann, who hoped to sing, ran Up.', 'Up', 'Ann', False),
         ('Who inherited Up?', 'By his will Up went to Ann.', 'Up', 'Ann', False),
         ('Who was the wife of Bob?', 'Bob nearly married Ann.', 'Bob', 'Ann', True),

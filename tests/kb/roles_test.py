@@ -133,6 +133,9 @@ def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
         Who was in it? | Ann Low | Bo Orr was in it. | no
         Who succeeded Bo Orr? | Ann Low | Bo Orr has succeeded Ann Low. | yes
         Who succeeded Bo Orr? | Ann Low | Bo Orr was succeeded by Ann Low. | no
+        Who moved to Ulm? | Karl Low | Karl Low, whose aunt moved to Ulm, died. | yes
+        Who bought Gull? | Bo Orr | He bought Gull, and his friend Bo Orr bought Tern. | no
+        Who bought Gull? | Bo Orr | Cy Wing bought Gull, and Bo Orr bought Tern. | yes
         Who moved to Ulm? | Karl Low | Karl Low died, and she moved to Ulm. | yes
         Who moved to Ulm? | Karl Low | Karl Low was ill, and he moved to Ulm. | no
         When did Bo Orr leave Ulm? | 1931 | When Ann Low left Ulm in 1931, Bo Orr had died. | yes

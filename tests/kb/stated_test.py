@@ -78,6 +78,7 @@ TEXTS = {
     'moves': 'Jon Wold left when he moved to Ulm in June. Ada Brun stayed.',
     'bells': 'The tenor was cast by Abel Rudd, while the treble came from Jon Tay. Plum Mill was '
     'built in Ulm, the ferry Mole in Bonn. Set up by Ivo Penn, the Guild of Harl met in Bonn.',
+    'bridge': 'Harl Bridge was built by Jon Peto and was mended in 1907 by Ned Lane.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
 
@@ -114,6 +115,8 @@ def kb(index):
         Who cast the tenor? | Abel Rudd | yes
         Who cast the treble? | Abel Rudd | no
         Where was Mole built? | Ulm | no
+        Who built Harl Bridge? | Jon Peto | yes
+        Who built Harl Bridge? | Ned Lane | no
         Who set up the Guild of Harl? | Ivo Penn | yes
     """),
 )
@@ -121,7 +124,7 @@ def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)
     entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)
     assert (left(found, entity) == 1) is (stated == 'yes')
-    assert stated == 'yes' or not found.is_sure
+    assert stated == 'yes' or not found.is_sure or found.names[0] != answer
 
 
 def test_what_is_somewhere_is_not_where_it_is(kb):

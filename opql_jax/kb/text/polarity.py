@@ -3,6 +3,7 @@
 import re
 
 from opql_jax.kb.paths import Fact
+from opql_jax.kb.text.roles import asks_kin
 from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
@@ -28,6 +29,7 @@ _YEARS = re.compile(
     r'[^,.;]{0,40}\bfrom (?:\w+ ){0,2}[12]\d{3} (?:to|until|through) (?:\w+ ){0,2}[12]\d{3}'
     r'(?=\W*$|[,.;)]| and\b)'
 )
+_NEARLY = re.compile(r'\b(?:nearly|almost) [a-z]+ed\b')
 # What is planned, wished for or tried, which does not say that it came true.
 _PLANNED = re.compile(
     r'\b(?:(?:is|are|was|were|be|been) (?:now |still |also |soon )?(?:due|about|set|expected'
@@ -36,7 +38,7 @@ _PLANNED = re.compile(
     r'|(?<!\bhis )(?<!\bher )(?<!\ba )(?<!\bthe )will(?! of\b)'
     r'|(?:hop|plan|intend|want|wish|expect|aim|offer|attempt|threaten|promis|tr)'
     r'(?:s|ed|es|e|ned|ning|ing|ies|ied|y)? to'
-    r'|(?:nearly|almost) [a-z]+ed|applied (?:for|to)|planned in|considered|proposed)\b'
+    rf'|{_NEARLY.pattern}|applied (?:for|to)|planned in|considered|proposed)\b'
 )
 _LEFT = re.compile(
     r',?(?: who)?(?: has| have| had)? (?:left|resigned|retired|died|stepped down|handed over'
@@ -153,4 +155,5 @@ def _is_planned(fact: Fact, question: str) -> bool:
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
     before = ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]])
-    return bool(_PLANNED.search(f'{before}{fact.target}{said}'))
+    unreal = _NEARLY if asks_kin(question) else _PLANNED  # 'will be led by his son, Bo'
+    return bool(unreal.search(f'{before}{fact.target}{said}'))

@@ -130,7 +130,11 @@ _LESSER = re.compile(
     r'\b(?:acting|assistant|associate|deputy|junior|vice|under)[ -]$', re.IGNORECASE
 )
 # "Ann's sister" is not Ann.
-_HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??([a-z-]+)\b")
+_HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??(?:[a-z]+-)*([a-z]+)\b")
+# "whose sister", "Ann's sister", before a verb.
+_THEIR = re.compile(
+    r"(?:\bwhose|['’]s) (?:[a-z-]+ )??(?:[a-z]+-)*([a-z]+) (?:also |first |had |has )*$"
+)
 _WHOSE = re.compile(r'\bwhose\b|\bown|\bbelong', re.IGNORECASE)
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
@@ -216,14 +220,21 @@ def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
         asked, doer = found[1], name
     else:
         return False
-    if _NO_DEED.match(asked):
+    if _NO_DEED.match(asked) or sentence.isupper():
         return False
     deeds = [word for word in _WORD.finditer(sentence) if _is_form(word[0].lower(), asked.lower())]
-    subjects = [(_subject(sentence, deed.start()), deed.end()) for deed in deeds]
     said, by_both = frozenset(words_of(question)), bool(_BY_BOTH.fullmatch(asked))
-    return bool(subjects) and all(
-        not sentence.startswith(' by ', end) and _is_other(subject, doer, said, by_both)
-        for subject, end in subjects
+    ends = [*(deed.start() for deed in deeds[1:]), len(sentence)]
+    # Those done to what is asked about, if any is.
+    to_it = [
+        deed
+        for deed, end in zip(deeds, ends)
+        if not said.isdisjoint(words_of(sentence[deed.end() : end]))
+    ]
+    return bool(deeds) and all(
+        not sentence.startswith(' by ', deed.end())
+        and _is_other(_subject(sentence, deed.start()), doer, said, by_both)
+        for deed in to_it or deeds
     )
 
 
@@ -236,7 +247,8 @@ def _is_form(word: str, asked: str) -> bool:
 def _subject(sentence: str, verb: int) -> re.Match | None:
     """The names, or the pronoun, right before a verb, whose subject they are."""
     start = max(verb - _NEAR, 0)
-    return _SUBJECT.search(sentence, start, verb) or _THEY.search(sentence, start, verb)
+    found = (each.search(sentence, start, verb) for each in (_SUBJECT, _THEY, _THEIR))
+    return next(filter(None, found), None)
 
 
 def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_both: bool) -> bool:
@@ -245,6 +257,8 @@ def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_bot
         return False
     if subject.re is _THEY:
         return {subject['he'] is not None, _is_man(doer)} == {True, False}
+    if subject.re is _THEIR:
+        return _is_person_noun(subject[1])
     names = words_of(subject[1])
     if not names or not set(names).isdisjoint(words_of(doer)):
         return False
@@ -254,10 +268,20 @@ def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_bot
 def is_owner_only(question: str, name: str, sentence: str) -> bool:
     """Whether a sentence has a name only as whose somebody is: "Ann's sister" is not Ann."""
     places = list(_places(name, sentence))
-    if _WHOSE.search(question) or not places:
+    if _WHOSE.search(question) or sentence.isupper() or not places:
         return False
     owned = [_HAS.match(sentence, place.end()) for place in places]
-    return all(of and wanted_by(f'which {of[1]}').kinds[:1] == ('person',) for of in owned)
+    return all(of and _is_person_noun(of[1]) for of in owned)
+
+
+def _is_person_noun(noun: str) -> bool:
+    return wanted_by(f'which {noun}').kinds[:1] == ('person',)
+
+
+def asks_kin(question: str) -> bool:
+    """Whether a question asks who is somebody's kin."""
+    asked = words_of(_asked_role(question))
+    return any(not kin.isdisjoint(asked) for kin in _KIN)
 
 
 def _asked_role(question: str) -> str:

@@ -195,6 +195,7 @@ _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 # What begins a clause about the name before it, and what may end one.
 _CLAUSE = re.compile(r',? (?:which|who|whom|whose)\b')
 _CLAUSE_ENDS = re.compile(r'[,.;:]')
+_AND_WAS = re.compile(r'\band (?:was|were|is|are|had to be|has been|had been) ')
 # What stands before an attribute of the subject: 'is a 1993 film'.
 _ATTRIBUTE = re.compile(r' (?:is|was) an? (?:[\w-]+ )?$')
 # What follows a topic of which something else is meant: "Mara Low's husband".
@@ -236,7 +237,8 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     is_stated = (
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
-        and says(relation, sentence, passage)
+        and says(relation, sentence, _near(answer, fact))
+        and (not (part := _own_part(fact)) or says(relation, part))
         and may_hold(relation, _written(fact), passage)
         and _as_described(answer, passage)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
@@ -321,6 +323,25 @@ def asked_about(answer: Answer) -> set[str]:
     """The names of the entities that a question asks about."""
     names = answer.store.vocab.names
     return {names[entity] for entity in answer.question.entities if entity >= 0}
+
+
+def _near(answer: Answer, fact: Fact) -> str:
+    """The title of a fact's passage, and its sentence with the one before and the one after."""
+    if fact.passage is None or fact.places is None:
+        return _passage(answer, fact)
+    passage = answer.store.prepared.passage(fact.passage)
+    starts = [*passage['sentence_starts'], len(passage['text'])]
+    first, last = fact.places[1]
+    before = max((start for start in starts if start < first), default=0)
+    after = [start for start in starts if start >= last][1:2] or starts[-1:]
+    return f'{fact.title or ""}: {passage["text"][before : after[0]]}'
+
+
+def _own_part(fact: Fact) -> str:
+    """The part of a sentence with a target and another verb, 'and was mended by Bo'; '' if none."""
+    text, (start, _) = fact.sentence or '', fact.target_span or (0, 0)
+    begins = [found.start() for found in _AND_WAS.finditer(text, 0, start)]
+    return text[begins[-1] :] if begins else ''
 
 
 def is_about(answer: Answer, fact: Fact) -> bool:
