@@ -66,6 +66,8 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
         Who was his father? | Prudence Orr | Bo came with Prudence Orr. | no
         Who was his father? | Low Orr | Bo came with Low Orr. | yes
         Who was his mother? | Sir Low Orr | Bo came with Sir Low Orr. | no
+        Who is the treasurer? | Bo Orr | Ann Low (treasurer), Bo Orr (secretary) came. | no
+        Who is the treasurer? | Ann Low | Ann Low (treasurer), Bo Orr (secretary) came. | yes
         Who is his partner? | Bo Orr | His partner's son, Bo Orr, came. | no
         Who is director of it? | Bo Orr | Bo Orr is assistant director of it. | no
         Who is assistant director of it? | Bo Orr | Bo Orr is assistant director of it. | yes

@@ -299,7 +299,9 @@ def _is_role(word: str, asked: str, stem: str) -> bool:
 
 
 def _belong(role: re.Match, name: re.Match, text: str) -> bool:
-    """Whether a role and a name in a text belong together."""
+    """Whether a role and a name in a text belong together; 'Ann (chair)' only that way."""
+    if text[role.start() - 1 : role.start()] == '(' and text[role.end() : role.end() + 1] == ')':
+        return text[name.end() : role.start()] == ' ('
     if role.end() <= name.start() <= role.end() + _NEAR:
         return bool(_ROLE_FIRST.fullmatch(text, role.end(), name.start()))
     if name.end() <= role.start() <= name.end() + _NEAR:

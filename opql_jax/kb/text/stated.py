@@ -31,7 +31,7 @@ from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked; factors of its probability if none states it, which leaves
 # it unsure, and if all say it of another.
-_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.3
+_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.2
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
 # of' nor 'The first director of'.
 GOES_ON = re.compile(
@@ -227,7 +227,8 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     names = [name for name in topics if f' by {name}' not in asked]
     of_person = wanted_by(asked).kinds[:1] == ('person',)
     if (
-        has_rival(_without_names(whole, answer, VALUES), _around(fact))
+        (fact.target_span and _is_before_gap(answer, sentence, fact.target_span))
+        or has_rival(_without_names(whole, answer, VALUES), _around(fact))
         or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         or is_other_kin(relation, _written(fact), passage)
         or is_deed_of_another(asked, fact.target, _around(fact))
@@ -403,8 +404,6 @@ def _is_of_another(answer: Answer, fact: Fact) -> bool:
     said, question = fact.sentence or '', answer.question
     if not fact.target_span:
         return False
-    if _is_before_gap(answer, said, fact.target_span):
-        return True
     if any(_OF_TOPIC.match(question.text, end) for _, end in question.topics):
         return False
     start = fact.target_span[0]

@@ -50,8 +50,8 @@ _DEFINING, _DEFINED = 64, 0.8
 _FIRST_WORD = re.compile(r'(?:^|[.?!:]\s)\s*\S+')
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
-# One is enough of what the text has: 'Who is the landlord?'
-_THE = re.compile(r'\bthe [a-z-]+\W*$')
+# One is enough of what the text has: 'Who is the landlord?', 'Where is cardiology?'
+_THE = re.compile(r'\b(?:the|is|are|was|were) [a-z-]+\W*$')
 
 
 class TextKB(VirtualKB):
