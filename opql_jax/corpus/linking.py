@@ -108,7 +108,7 @@ class MentionLinker:
         title_entities: Sequence[int] | None = None,
         base_counts: tuple[Mapping[int, int], int] = ({}, 0),
     ) -> tuple[list[list[Span]], dict[int, float]]:
-        """Each text's mentions (`link`), and the entities dropped as too frequent, with their shares.
+        """Each text's mentions (`link`), and the entities that are in too many, with their shares.
 
         Args:
             texts: the whole corpus, since the rate is over all of it; or all texts that were not
