@@ -15,7 +15,6 @@ import collections
 import itertools
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from opql_jax.core.errors import InputError
@@ -110,15 +109,8 @@ def _document_of_trex(record: dict):
 
 
 def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
-    with tempfile.TemporaryDirectory() as folder:
-        rejected = os.path.join(folder, 'rejected.jsonl')
-        documents = docred.read_documents(
-            path, known, rejected_path=rejected, max_reject_fraction=1
-        )
-        # Without one of its labels a pair would be taken to state nothing.
-        for _, bad in read_json_lines(rejected):
-            raise InputError(f'{path}: document {bad["document"]}: {bad["reason"]}')
-    for annotated in documents:
+    # Without one of its labels a pair would be taken to state nothing, so none may be unknown.
+    for annotated in docred.read_documents(path, known):
         text, mentions = annotated.document.text, annotated.document.mentions or ()
         relations = collections.defaultdict(set)
         for head, relation, tail in annotated.facts:
