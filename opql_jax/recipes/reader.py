@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
@@ -86,7 +87,7 @@ def _count(percent: float, number: int) -> int:
 
 
 def _write(path: str, examples: list[reading_examples.ReadingExample]) -> dict[str, int]:
-    write_json_lines(path, (example._asdict() for example in examples))
+    write_json_lines(path, map(msgspec.structs.asdict, examples))
     return {'examples': len(examples)}
 
 
