@@ -9,6 +9,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
+from opql_jax.data.lm_markup import TextBucket, TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import (
     MAX_ANSWERS,
@@ -20,7 +21,6 @@ from opql_jax.data.questions import (
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.cloze import ClozeSource
 from opql_jax.data.sources.names import NameSource
-from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 _log = logging.getLogger(__name__)
 
