@@ -14,7 +14,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -53,9 +53,10 @@ class ReadingExample(msgspec.Struct, frozen=True):
     passages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     # passage, start and end of each, code points; none if no span answers.
     answers: tuple[tuple[int, int, int], ...]
-    supports: tuple[Literal[1, 0, -1], ...]  # for each passage whether it helps to answer
+    # For each passage whether it helps to answer: HELPS, DOES_NOT or UNKNOWN.
+    supports: tuple[Annotated[int, msgspec.Meta(ge=-1, le=1)], ...]
     # YES, NO, or '' where the question is not answered by one of these.
-    verdict: Literal['', 'yes', 'no'] = ''
+    verdict: Annotated[str, msgspec.Meta(pattern=rf'^(?:{YES}|{NO})?$')] = ''
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
