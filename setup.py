@@ -95,8 +95,7 @@ EXTRAS = {
         'protobuf>=6.33.6,<7',
     ],
     'scann': ['scann==1.4.2'],
-    # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`). Its stream of tokens is read, which a
-    # minor version may change.
+    # MediaWiki dumps (`opql_jax.datasets.wikipedia.dump`).
     'wiki': WIKI,
     # PDF files of text (`opql_jax.datasets.pdf_text`).
     'pdf': PDF,

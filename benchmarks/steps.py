@@ -44,9 +44,9 @@ from timing import Size, chosen, make_parser, medians, show, torch_device
 import gin
 from opql_jax.core.distributed import describe_devices
 from opql_jax.data import batching
+from opql_jax.data.lm_markup import TextBucket, Texts
 from opql_jax.data.sources.cloze import ClozeBatch
 from opql_jax.data.sources.relations import RelationBatch
-from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops

@@ -48,9 +48,10 @@ from opql_jax.core import files as storage
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import write_json_lines
-from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
+from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.question_records import with_topics
+from opql_jax_tasks import wikimovies
 
 WIKIMOVIES = 'https://parl.ai/downloads/wikimovies/wikimovies.tar.gz'
 WEBQSP = (

@@ -13,8 +13,6 @@ import pytest
 import tensorstore
 
 import opql_jax
-from opql_jax.core.errors import InputError
-from opql_jax.corpus import recognition
 from opql_jax.data.tokenizer import TokenizerError, load_tokenizer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
@@ -169,15 +167,3 @@ def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
     (tmp_path / 'tokenizer.json').write_text(content, encoding='utf-8')
     with pytest.raises(TokenizerError, match='not a tokenizer file'):
         load_tokenizer(tmp_path)
-
-
-# spaCy models, which are code.
-
-
-def test_only_the_name_of_an_installed_package_is_taken_for_a_spacy_model(tmp_path):
-    spacy = pytest.importorskip('spacy')
-    spacy.blank('en').to_disk(tmp_path / 'model')
-    assert spacy.load(tmp_path / 'model')
-    for model in (str(tmp_path / 'model'), tmp_path / 'model', 'blank:en'):
-        with pytest.raises(InputError, match='are not installed'):
-            recognition.load(model)

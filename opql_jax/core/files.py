@@ -210,27 +210,19 @@ def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
 
     Those that are missing, are folders, or would be reached through a link are passed over.
     """
-    inside: dict[str, list[str]] = {}
+    freed = 0
+    # What is behind a link is somebody else's.
+    passed_over = FileNotFoundError, NotADirectoryError, InputError
     for name in names:
         parent, _, last = name.rpartition('/')
-        inside.setdefault(parent, []).append(last)
-    freed = 0
-    for parent, lasts in inside.items():
         if is_remote(folder):
-            for last in lasts:
-                (path(folder) / parent / last).unlink(missing_ok=True)
+            (path(folder) / name).unlink(missing_ok=True)
             continue
-        # What is behind a link is somebody else's.
-        with (
-            contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError),
-            _folder_below(folder, parent) as handle,
-        ):
-            for last in lasts:
-                with contextlib.suppress(FileNotFoundError):
-                    state = _lstat(last, handle)
-                    if not stat.S_ISDIR(state.st_mode):
-                        _at(os.unlink, last, handle, os.path.join(folder, parent, last))
-                        freed += state.st_size
+        with contextlib.suppress(*passed_over), _folder_below(folder, parent) as handle:
+            state = _lstat(last, handle)
+            if not stat.S_ISDIR(state.st_mode):
+                _at(os.unlink, last, handle, os.path.join(folder, name))
+                freed += state.st_size
     return freed
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from opql_jax.core.errors import InputError
@@ -74,9 +75,8 @@ def build_tables(
     mentioned = np.bincount(entities, minlength=len(vocab))
     vocab.save(directory / 'entities.parquet', mentioned.tolist())
 
-    tally = _PairTally()
-    pairs = tally(mine_pairs(passages, options.pair_mode))
-    rows = tables.write_table(directory / 'pairs.parquet', pairs, tables.PAIRS)
+    mined, path = mine_pairs(passages, options.pair_mode), directory / 'pairs.parquet'
+    rows = tables.write_table(path, mined, tables.PAIRS)
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
         left_out = f'; too frequent for drop_above_rate: {frequent}' if frequent else ''
@@ -85,6 +85,8 @@ def build_tables(
             f'no pair in {len(documents)} documents: no passage mentions two entities{one_of}; '
             f'check that the entity names are spelled as in the text{left_out}'
         )
+    columns = pq.read_table(path, columns=['topic', 'target', 'is_title'])
+    topic, target = (tables.numbers(columns[name]) for name in ('topic', 'target'))
     shares = {vocab.keys[entity]: round(share, 4) for entity, share in dropped.items()}
     counts = dict(
         documents=len(documents) + (before.documents if before else 0),
@@ -94,26 +96,8 @@ def build_tables(
         entities=len(vocab),
         entities_mentioned=int(np.count_nonzero(mentioned)),
         pair_rows=rows,
-        title_pair_rows=tally.title_rows,
-        pairs=tally.pairs,
+        title_pair_rows=pc.sum(columns['is_title']).as_py(),
+        pairs=1 + int(np.count_nonzero(np.diff(topic) | np.diff(target))),
     )
     shares = (base.manifest.dropped_entities if base else {}) | shares
     return {'dropped_entities': shares, 'counts': counts}
-
-
-class _PairTally:
-    """Counts title rows and different (topic, target) pairs of a sorted stream of batches."""
-
-    def __init__(self):
-        self.title_rows = self.pairs = 0
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last = (-1, -1)
-        for batch in batches:
-            topic, target = batch['topic'].to_numpy(), batch['target'].to_numpy()
-            if len(topic):
-                new = (np.diff(topic) != 0) | (np.diff(target) != 0)
-                self.pairs += int(new.sum()) + ((int(topic[0]), int(target[0])) != last)
-                last = int(topic[-1]), int(target[-1])
-                self.title_rows += batch['is_title'].true_count
-            yield batch

@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import ahocorasick_rs
 import pyarrow as pa
@@ -32,13 +31,6 @@ DROP_FROM = 100
 _WINDOW = 1 << 14
 
 Span = tuple[int, int, int]  # start, end (code points, half-open), entity id
-
-
-class LinkedTexts(NamedTuple):
-    """Each text's mentions (`MentionLinker.link`), and dropped entities with their shares."""
-
-    mentions: list[list[Span]]
-    dropped: dict[int, float]
 
 
 class MentionLinker:
@@ -115,8 +107,8 @@ class MentionLinker:
         texts: Iterable[str],
         title_entities: Sequence[int] | None = None,
         base_counts: tuple[Mapping[int, int], int] = ({}, 0),
-    ) -> LinkedTexts:
-        """Links every text and drops the entities that are in too many of them.
+    ) -> tuple[list[list[Span]], dict[int, float]]:
+        """Each text's mentions (`link`), and the entities that are in too many, with their shares.
 
         Args:
             texts: the whole corpus, since the rate is over all of it; or all texts that were not
@@ -138,7 +130,7 @@ class MentionLinker:
                 [m for m in mentions if m[2] == title or m[2] not in dropped]
                 for mentions, title in zip(linked, titles)
             ]
-        return LinkedTexts(linked, dropped)
+        return linked, dropped
 
 
 def link_titles(documents: Iterable[Document], vocab: EntityVocab) -> list[Document]:
@@ -176,14 +168,15 @@ def link_documents(
             title_entities.append(_title_id(vocab, document))
     if repeated:
         raise InputError(f'document id {repeated[0]!r} is used more than once')
-    linked = LinkedTexts([], {})
+    linked: list[list[Span]] = []
+    dropped: dict[int, float] = {}
     if title_entities:
         linker = MentionLinker(vocab, drop_above_rate=drop_above_rate, nested=nested)
         texts = (document.text for document in documents if document.mentions is None)
         counts = base.mention_counts() if base else ({}, 0)
-        linked = linker.link_all(texts, title_entities, counts)
-    found, batches = iter(linked.mentions), _batches(documents, BATCH_DOCUMENTS)
-    return (_linked_batch(batch, vocab, found) for batch in batches), linked.dropped
+        linked, dropped = linker.link_all(texts, title_entities, counts)
+    found, batches = iter(linked), _batches(documents, BATCH_DOCUMENTS)
+    return (_linked_batch(batch, vocab, found) for batch in batches), dropped
 
 
 def _batches(items: Iterable, size: int) -> Iterator[list]:

@@ -48,13 +48,13 @@ _SPAN = pa.struct([('start', pa.int32()), ('end', pa.int32()), ('kind', pa.strin
 RECOGNISED = pa.schema([('spans', pa.list_(_SPAN))])
 
 
-def load(model: str | None = None):
-    """A spaCy pipeline reduced to recognition: `model`, or the first installed of MODELS."""
-    names = [model] if model else MODELS
+@functools.cache
+def load():
+    """A spaCy pipeline reduced to recognition, of the first installed of MODELS."""
     if importlib.util.find_spec('spacy'):
         import spacy  # takes seconds, and is an extra
 
-        for name in names:
+        for name in MODELS:
             if spacy.util.is_package(name):
                 unused = ['lemmatizer', 'parser', 'attribute_ruler', 'tagger']
                 pipeline = spacy.load(name, exclude=unused)
@@ -64,45 +64,37 @@ def load(model: str | None = None):
                 if not any('listener' in node.name for node in ner.model.walk()):
                     pipeline.select_pipes(enable=['ner'])
                 return pipeline
-    raise InputError(f'spaCy and {names[-1]} are not installed: run `pip install opql_jax[text]`')
+    raise InputError(f'spaCy and {MODELS[-1]} are not installed: run `pip install opql_jax[text]`')
 
 
-_loaded = functools.cache(load)
-
-
-def recognise_batch(
-    batch: pa.RecordBatch, model: str | None = None, rules: Sequence[Rule] | None = None
-) -> pa.RecordBatch:
+def recognise_batch(batch: pa.RecordBatch, rules: Sequence[Rule] | None = None) -> pa.RecordBatch:
     """Recognises what the texts of a batch name; a pure function, which a cluster may map.
 
     Args:
         batch: with a column `text`.
-        model: see `load`.
         rules: those that mend what spaCy found; RULES if None.
 
     Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint,
     without space at their ends.
     """
     texts = batch['text'].to_pylist()
-    spans = _found_by_spacy(texts, model)
+    spans = _found_by_spacy(texts)
     rows = [[s._asdict() for s in refine(t, found, rules)] for t, found in zip(texts, spans)]
     return pa.RecordBatch.from_pydict({'spans': rows}, schema=RECOGNISED)
 
 
-def persons_and_places(
-    texts: Sequence[str], model: str | None = None
-) -> list[list[tuple[int, int, bool]]]:
+def persons_and_places(texts: Sequence[str]) -> list[list[tuple[int, int, bool]]]:
     """Persons and places by spaCy in each text: `[start, end)`, and whether it is a person."""
-    spans = _found_by_spacy(texts, model)
+    spans = _found_by_spacy(texts)
     found = ([span for span in row if span.kind in ('person', 'place')] for row in spans)
     return [[(start, end, kind == 'person') for start, end, kind in row] for row in found]
 
 
-def _found_by_spacy(texts: Sequence[str], model: str | None) -> list[list[Span]]:
+def _found_by_spacy(texts: Sequence[str]) -> list[list[Span]]:
     spans: list[list[Span]] = [[] for _ in texts]
     pieces = [(row, start, piece) for row, text in enumerate(texts) for start, piece in _cut(text)]
     for group in _groups(pieces):
-        read = _loaded(model).pipe([piece for *_, piece in group])
+        read = load().pipe([piece for *_, piece in group])
         for (row, offset, _), found in zip(group, read):
             for entity in found.ents:
                 if kind := KINDS.get(entity.label_):

@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import pathlib
-import time
 from typing import Any
 
 import msgspec
@@ -151,16 +150,15 @@ def _prepare(
         return manifest
     _claim(directory, settings)
 
-    clock = _Clock()
     vocab, documents = reader.read(directory / 'rejected.jsonl')
     if not len(documents):
         raise InputError(f'empty corpus: {reader!r} gave no document')
-    clock(f'read {len(documents):,} documents, {len(vocab):,} entities')
+    _log.info(f'read {len(documents):,} documents, {len(vocab):,} entities')
     base = BaseCorpus(old.vocab, old.passages, old.manifest) if old else None
     if old and base:
         vocab, documents = base.extend(vocab, documents)
         documents = link_titles(documents, vocab)
-        clock(
+        _log.info(
             f'{len(old.vocab):,} entities and {len(old.passages):,} passages of {old.directory} '
             f'stay, {len(vocab):,} entities in all'
         )
@@ -186,7 +184,7 @@ def _prepare(
     own = wordpiece.to_str(pretty=True).encode('utf-8')
     content = old.tokenizer_path.read_bytes() if old else own
     files.write_bytes(directory / 'tokenizer.json', content)
-    clock(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
+    _log.info(f'tokenizer of {wordpiece.get_vocab_size():,} WordPieces')
     parts = _parts(directory, wordpiece, settings)
 
     split = functools.partial(
@@ -200,7 +198,7 @@ def _prepare(
     )
     options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
     statistics = build_tables(directory, documents, vocab, split_all, options, base)
-    clock(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
+    _log.info(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:
         batches = passages.iter_batches(BATCH_PASSAGES, columns=['text', 'mentions'])
@@ -210,12 +208,12 @@ def _prepare(
         )
         stored = (record for batch in tokenised for record in batch['record'].to_pylist())
         passage_records.write_passages(directory / passage_records.FILE_NAME, stored)
-    clock('tokenised passages')
+    _log.info('tokenised passages')
     for name, split_questions in questions.items():
         path = files.below(directory, f'questions/{name}.jsonl')
         write_questions(path, (to_record(q, vocab) for q in split_questions))
         unknown = sum(q.topic_entity < 0 for q in split_questions)
-        clock(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
+        _log.info(f'{name}: {len(split_questions):,} questions, {unknown} with an unknown topic')
     if old:
         statistics['extends'] = old.folders[::-1]
     manifest = tables.write_manifest(directory, {'settings': settings, **statistics})
@@ -290,15 +288,3 @@ def _finish(directory: pathlib.Path) -> None:
     if is_folder_of(directory, tables.PLAN):
         batch_cache.remove(directory, tables.PARTS)
         (directory / tables.PLAN.file).unlink()
-
-
-class _Clock:
-    """Logs what was done and how long it took."""
-
-    def __init__(self):
-        self._last = time.monotonic()
-
-    def __call__(self, message: str) -> None:
-        now = time.monotonic()
-        _log.info('%s (%.1f s)', message, now - self._last)
-        self._last = now

@@ -65,9 +65,6 @@ class QuestionArrays:
         self.hops = np.array([q.hops for q in questions], np.int32)
         self._special = special
 
-    def __len__(self) -> int:
-        return len(self.topic)
-
     def batch(
         self,
         ids: Sequence[int] | np.ndarray,
@@ -97,7 +94,6 @@ class AlignedQuestions:
     """1-hop questions that a corpus answers: a passage mentions topic and answer together.
 
     Attributes:
-        num_questions: questions that were to be aligned.
         arrays: the QuestionArrays of the aligned ones.
         pairs: their pairs (topic, answer), an array of indices of pairs for each question.
         topics: [t] int32, their topics, rising.
@@ -106,7 +102,6 @@ class AlignedQuestions:
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):
         """Aligns a split with an index; InputError if no question is aligned."""
         questions = without_relations(one_hop_questions(prepared, split), held_out)
-        self.num_questions = len(questions)
         pairs = [
             index.find(np.full(len(q.answers), q.topic_entity), np.array(q.answers, np.int64))
             for q in questions
@@ -124,9 +119,6 @@ class AlignedQuestions:
         self._order = np.argsort(self.arrays.topic, kind='stable')
         self.topics, first = np.unique(self.arrays.topic[self._order], return_index=True)
         self._bounds = np.append(first, len(self._order))
-
-    def __len__(self) -> int:
-        return len(self.arrays)
 
     def of_topic(self, topic: int) -> np.ndarray:
         """The questions about a topic; none where there is none."""

@@ -14,12 +14,13 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import map_records, read_json_lines, short_repr, string_field
+from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field
 from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
@@ -39,19 +40,23 @@ _STEM, _PARAGRAPHS = 5, 80
 _ASKING = ('what', 'when', 'where', 'which', 'whom', 'whose', 'does', 'were', 'have')
 # What is no part of an answer at its ends; a point is of 'the U.S.' and of '.5'.
 _AROUND = ' ,;:'
+Text = Annotated[str, msgspec.Meta(pattern=r'\S')]  # not blank
 _DENIALS = (' not ', 'never', 'denied', 'refused', 'in fact', 'in the end', 'turned')
 
 
-class ReadingExample(NamedTuple):
+class ReadingExample(msgspec.Struct, frozen=True):
     """A question with passages."""
 
-    source: str  # what it was made of
-    question: str  # in plain words
-    passages: tuple[str, ...]  # see `reading.titled`
+    source: Text  # what it was made of
+    question: Text  # in plain words
+    # See `reading.titled`.
+    passages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     # passage, start and end of each, code points; none if no span answers.
-    answers: tuple[tuple[int, int, int], ...] = ()
-    supports: tuple[int, ...] = ()  # for each passage whether it helps to answer
-    verdict: str = ''  # YES, NO, or '' where the question is not answered by one of these
+    answers: tuple[tuple[int, int, int], ...]
+    # For each passage whether it helps to answer: HELPS, DOES_NOT or UNKNOWN.
+    supports: tuple[Annotated[int, msgspec.Meta(ge=-1, le=1)], ...]
+    # YES, NO, or '' where the question is not answered by one of these.
+    verdict: Annotated[str, msgspec.Meta(pattern=rf'^(?:{YES}|{NO})?$')] = ''
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
@@ -65,28 +70,18 @@ def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
 
 
 def _from_record(record: dict) -> ReadingExample:
-    fields = string_field(record, 'source'), string_field(record, 'question')
-    passages, answers, supports = (record.get(name) for name in ('passages', 'answers', 'supports'))
-    are_texts = isinstance(passages, list) and all(isinstance(text, str) for text in passages)
-    if not (passages and are_texts):
-        raise InputError(f'passages: expected a list of strings, found {short_repr(passages)}')
-    known = {HELPS, DOES_NOT, UNKNOWN}
-    if not isinstance(supports, list) or set(supports) - known or len(supports) != len(passages):
-        raise InputError(f'supports: expected 1, 0 or -1 each, found {short_repr(supports)}')
-    if not isinstance(answers, list) or not all(_is_place(place, passages) for place in answers):
-        raise InputError(f'answers: expected [passage, start, end], found {short_repr(answers)}')
-    verdict = string_field(record, 'verdict', '')
-    if verdict not in ('', YES, NO):
-        raise InputError(f'verdict: expected "{YES}", "{NO}" or "", found {short_repr(verdict)}')
-    places = tuple(map(tuple, answers))
-    return ReadingExample(*fields, tuple(passages), places, tuple(supports), verdict)
-
-
-def _is_place(place: object, passages: Sequence[str]) -> bool:
-    if not (isinstance(place, list) and [type(number) for number in place] == [int] * 3):
-        return False
-    passage, start, end = place
-    return 0 <= passage < len(passages) and 0 <= start < end <= len(passages[passage])
+    try:
+        found = msgspec.convert(record, ReadingExample)
+    except msgspec.ValidationError as error:
+        problem, _, field = str(error).partition(' - at `$.')
+        raise InputError(f'{field.rstrip("`")}: {problem}' if field else problem) from error
+    if len(found.supports) != len(found.passages):
+        raise InputError(f'supports: {len(found.supports)} for {len(found.passages)} passages')
+    for passage, start, end in found.answers:
+        known = 0 <= passage < len(found.passages)
+        if not (known and 0 <= start < end <= len(found.passages[passage])):
+            raise InputError(f'answers: [{passage}, {start}, {end}] is no place in a passage')
+    return found
 
 
 def occurrences(

@@ -53,42 +53,46 @@ def read_documents(
     path: str | os.PathLike,
     relations: Mapping[str, str],
     *,
-    rejected_path: str | os.PathLike,
+    rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.01,
 ) -> list[AnnotatedDocument]:
     """Reads a file of documents; InputError: missing, empty, or more than a share of bad ones.
 
     Labels of other `relations` ({id: name}) are ignored; these and bad documents are written to
     `rejected_path` as `{document, reason, record}`, numbered from 1, the file also when there is
-    none.
+    none. None raises InputError for the first.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:
         raise InputError(f'{path}: expected a JSON list of documents, and at least one')
-    read, reasons, seen = [], [], {}
-    os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
-    with open(rejected_path, 'w', encoding='utf-8') as rejected:
+    read, reasons, rejected, seen = [], [], [], {}
 
-        def reject(number, reason, record):
-            row = {'document': number, 'reason': reason, 'record': record}
-            rejected.write(json.dumps(row) + '\n')
+    def reject(reason, record):
+        if rejected_path is None:
+            raise InputError(f'{path}: document {number}: {reason}')
+        rejected.append({'document': number, 'reason': reason, 'record': record})
 
-        for number, record in enumerate(records, 1):
-            try:
-                _check(record)
-                if first := seen.get(record['title']):
-                    raise InputError(f'title: {record["title"]!r} is that of document {first}')
-                known = []
-                for i, label in enumerate(record.get('labels') or ()):
-                    if label['r'] in relations:
-                        known.append(label)
-                    else:
-                        reject(number, f'labels[{i}].r: unknown relation {label["r"]!r}', label)
-                read.append(_annotated(record, known))
-                seen[record['title']] = number
-            except InputError as error:
-                reasons.append(f'document {number}: {error}')
-                reject(number, str(error), record)
+    for number, record in enumerate(records, 1):
+        try:
+            _check(record)
+            if first := seen.get(record['title']):
+                raise InputError(f'title: {record["title"]!r} is that of document {first}')
+            labels = list(enumerate(record.get('labels') or ()))
+            known = [label for _, label in labels if label['r'] in relations]
+            annotated = _annotated(record, known)
+        except InputError as error:
+            reasons.append(f'document {number}: {error}')
+            reject(str(error), record)
+            continue
+        for i, label in labels:
+            if label['r'] not in relations:
+                reject(f'labels[{i}].r: unknown relation {label["r"]!r}', label)
+        read.append(annotated)
+        seen[record['title']] = number
+    if rejected_path is not None:
+        os.makedirs(os.path.dirname(rejected_path) or '.', exist_ok=True)
+        with open(rejected_path, 'w', encoding='utf-8') as file:
+            file.writelines(json.dumps(row) + '\n' for row in rejected)
     check_rejected(path, reasons, 'documents', len(records), max_reject_fraction, rejected_path)
     return read
 

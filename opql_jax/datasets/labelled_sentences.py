@@ -1,33 +1,44 @@
-"""Sentences labelled with the relation of two mentions: FewRel and JSON Lines.
+"""Sentences of public corpora, labelled with the relation of two mentions, the subject first.
 
 - FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...],
   ...]], t: [...]}, ...]}`; a head or tail with several mentions is at the first of them, and the
   text is the tokens with a space between them.
 - JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; the text is searched for the two
-  strings.
-
-Head or subject is the topic, tail or object the target.
+  strings. A line may have `rel_label`, a name of its relation.
+- T-REx (Elsahar et al., 2018), JSON Lines of `{text, entities: [{uri, boundaries}], triples:
+  [{subject, predicate, object}]}`.
+- DocRED and Re-DocRED: see `docred`. As all relations among the entities of a document are labelled
+  there, pairs without one state none.
 """
 
 import collections
 import itertools
+import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import (
     check_object,
     map_records,
+    object_field,
+    object_list_field,
     read_json,
     read_json_lines,
+    short_repr,
     string_field,
 )
+from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import whole_words
+from opql_jax.datasets import docred
 
 MISSING = 'a mention is not in the text'
 OVERLAPPING = 'the mentions overlap'
+# The relation of a pair that states none.
+NONE = ''
+Occurrence = tuple[int, int]
 
 
 class LabelledSentence(NamedTuple):
@@ -39,28 +50,57 @@ class LabelledSentence(NamedTuple):
     relation: str
 
 
-def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
-    """The sentences of a file, and the numbers of skipped ones by reason, MISSING or OVERLAPPING.
+def read_corpora(paths: Sequence[str], names: str) -> list[LabelledSentence]:
+    """Reads files of any of these forms; InputError if one holds nothing.
 
-    InputError names relation and item, or line; also if no sentence is usable.
+    What a relation is called is its name in lower case, by its id such as 'P57' in `names`, a file,
+    where the corpora give ids.
     """
+    known = docred.read_relations(names)
+    found: list[LabelledSentence] = []
+    for path in paths:
+        if _is_docred(path):
+            found += _from_docred(path, known)
+        elif _is_trex(path):
+            found += _from_trex(path, known)
+        else:
+            sentences, _, labels = _labelled(path)
+            found += [s._replace(relation=name_of(s.relation, labels | known)) for s in sentences]
+    return found
+
+
+def name_of(relation: str, known: Mapping[str, str]) -> str:
+    """The uniform name of a relation: that of its id in `known`, or else the corpus's own."""
+    return known.get(relation, relation).replace('_', ' ').strip().casefold()
+
+
+def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
+    """The sentences of FewRel or JSON Lines, and the numbers of those that are skipped, by reason.
+
+    Reasons are MISSING and OVERLAPPING. InputError names relation and item, or line; also if no
+    sentence is usable.
+    """
+    sentences, skipped, _ = _labelled(path)
+    return sentences, skipped
+
+
+def _labelled(path) -> tuple[list[LabelledSentence], dict[str, int], dict[str, str]]:
+    """`read_labelled`, and the names that the file gives to relations."""
     path = pathlib.Path(path)
     if path.suffix == '.jsonl':
         records = (record for _, record in map_records(path, read_json_lines(path), _from_line))
     else:
         records = _fewrel(path)
-    sentences, skipped = [], collections.Counter()
-    for text, topics, targets, relation in records:
+    sentences, skipped, labels = [], collections.Counter(), {}
+    for text, topics, targets, relation, label in records:
+        labels |= {relation: label} if label else {}
         if pair := nearest(topics, targets):
             sentences.append(LabelledSentence(text, *pair, relation))
         else:
             skipped[OVERLAPPING if topics and targets else MISSING] += 1
     if not sentences:
         raise InputError(f'{path}: no sentence with two mentions ({dict(skipped) or "empty"})')
-    return sentences, dict(skipped)
-
-
-Occurrence = tuple[int, int]
+    return sentences, dict(skipped), labels
 
 
 def nearest(
@@ -79,7 +119,8 @@ def _from_line(record: dict) -> tuple:
     check_object(record, 'sub_text', 'obj_text')
     text, relation = string_field(record, 'text'), string_field(record, 'rel')
     topic, target = string_field(record, 'sub_text', ''), string_field(record, 'obj_text', '')
-    return text, _occurrences(topic, text), _occurrences(target, text), relation
+    label = string_field(record, 'rel_label', '')
+    return text, _occurrences(topic, text), _occurrences(target, text), relation, label
 
 
 def _occurrences(name: str, text: str) -> list[tuple[int, int]]:
@@ -109,7 +150,7 @@ def _fewrel(path) -> Iterator[tuple]:
                     f'expected {{tokens, h, t}} with h and t as [name, id, '
                     f'[[index, ...], ...]] ({type(error).__name__}: {error})'
                 ) from error
-            yield ' '.join(tokens), [topic], [target], relation
+            yield ' '.join(tokens), [topic], [target], relation, ''
 
 
 def _span(mention, tokens, ends) -> tuple[int, int]:
@@ -119,3 +160,71 @@ def _span(mention, tokens, ends) -> tuple[int, int]:
     if not 0 <= first <= last < len(tokens):
         raise IndexError(f'index {last if first >= 0 else first} of {len(tokens)} tokens')
     return ends[first] - len(tokens[first]) - 1, ends[last] - 1
+
+
+def _is_docred(path) -> bool:
+    if pathlib.Path(path).suffix != '.json' or not os.path.isfile(path):
+        return False
+    with open(path, 'rb') as file:
+        return file.read(1) == b'['
+
+
+def _is_trex(path) -> bool:
+    records = read_json_lines(path) if pathlib.Path(path).suffix == '.jsonl' else iter(())
+    return 'triples' in next(map_records(path, records, dict), (0, {}))[1]
+
+
+def _from_trex(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
+    read = map_records(path, read_json_lines(path), _document_of_trex)
+    for text, spans, triples in (document for _, document in read):
+        starts = [0, *(start for start in sentence_starts(text, ()) if start), len(text)]
+        for start, end in itertools.pairwise(starts):
+            is_inside = lambda span: start <= span[0] < span[1] <= end
+            moved = lambda span: (span[0] - start, span[1] - start)
+            inside = lambda entity: map(moved, filter(is_inside, spans.get(entity, ())))
+            for subject, relation, label, target in triples:
+                if pair := nearest(inside(subject), inside(target)):
+                    name = name_of(known.get(relation, label), known)
+                    yield LabelledSentence(text[start:end], *pair, name)
+
+
+def _document_of_trex(record: dict):
+    """The text, each entity's spans, and triples (subject, relation id, its name, object)."""
+    text, spans, triples = string_field(record, 'text'), collections.defaultdict(list), {}
+    for prefix, entity in object_list_field(record, 'entities'):
+        boundaries = entity.get('boundaries')
+        if not (isinstance(boundaries, list) and list(map(type, boundaries)) == [int, int]):
+            raise InputError(f'{prefix}boundaries: expected [start, end]: {short_repr(boundaries)}')
+        # In T-REx some end past the text, and so are in no sentence, and some have a blank URI.
+        spans[string_field(entity, 'uri', '', prefix)].append(tuple(boundaries))
+    for prefix, triple in object_list_field(record, 'triples'):
+        uris = []
+        for side in ('subject', 'predicate', 'object'):
+            value = object_field(triple, side, prefix)
+            uris.append(string_field(value, 'uri', '', f'{prefix}{side}.'))
+        subject, relation, target = uris
+        name = string_field(triple['predicate'], 'surfaceform', relation, f'{prefix}predicate.')
+        if subject and name and target:
+            triples[subject, relation, name, target] = None
+    return text, spans, list(triples)
+
+
+def _from_docred(path, known: Mapping[str, str]) -> Iterator[LabelledSentence]:
+    # Without one of its labels a pair would be taken to state nothing, so none may be unknown.
+    for annotated in docred.read_documents(path, known):
+        text, mentions = annotated.document.text, annotated.document.mentions or ()
+        relations = collections.defaultdict(set)
+        for head, relation, tail in annotated.facts:
+            relations[head, tail].add(relation)
+        start = 0
+        for line in text.split('\n'):
+            spans = collections.defaultdict(list)
+            for mention in mentions:
+                if start <= mention.start and mention.end <= start + len(line):
+                    spans[mention.entity].append((mention.start - start, mention.end - start))
+            for topic, target in itertools.permutations(spans, 2):
+                if pair := nearest(spans[topic], spans[target]):
+                    none = set() if relations[target, topic] else {NONE}
+                    for relation in sorted(relations[topic, target] or none):
+                        yield LabelledSentence(line, *pair, name_of(relation, known))
+            start += len(line) + 1

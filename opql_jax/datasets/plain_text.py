@@ -111,7 +111,6 @@ class PlainText(Reader):
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
             searched for files of these kinds. Other files are left out, as are knowledge bases
             within them. Records `{id, title, text}` in memory come last.
-        model: of spaCy; None for the one that is installed.
         max_reject_fraction: share of bad documents above which the corpus is refused: empty ones,
             not in UTF-8, or not English. Repeated texts are left out and do not count.
         processes: that recognise names; None for one per core.
@@ -123,7 +122,6 @@ class PlainText(Reader):
 
     paths: ClassVar = ('sources', 'processes', 'map_batches', 'cache')
     sources: tuple[str | os.PathLike | dict[str, Any], ...]
-    model: str | None = None
     max_reject_fraction: float = 0.01
     processes: int | None = 1
     map_batches: MapBatches | None = None
@@ -185,7 +183,7 @@ class PlainText(Reader):
         documents = self.documents(rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), documents)
         parts = self.cache or storage.below(rejected_path.parent, tables.PARTS)
-        return link_names(documents, parts, str(self), self.model, self.processes, self.map_batches)
+        return link_names(documents, parts, str(self), self.processes, self.map_batches)
 
     def documents(self, rejected_path: pathlib.Path) -> list[Document]:
         """All documents, each text and each id once. Bad ones are added to `rejected_path`."""
@@ -266,7 +264,7 @@ class StoredText(Reader):
     def read(self, rejected_path):
         shutil.copyfile(self.rejected, rejected_path)
         write_documents(rejected_path.with_name(tables.DOCUMENTS_FILE), self.documents)
-        how = None, self.processes, self.map_batches
+        how = self.processes, self.map_batches
         return link_names(self.documents, self.cache, self.source, *how)
 
 
@@ -274,7 +272,6 @@ def link_names(
     documents: Sequence[Document],
     parts: pathlib.Path,
     source: str,
-    model: str | None = None,
     processes: int | None = 1,
     map_batches: MapBatches | None = None,
 ) -> tuple[EntityVocab, list[Document]]:
@@ -282,16 +279,16 @@ def link_names(
 
     Spans are kept in the folder `parts`; see `PlainText`. InputError if no document has a name.
     """
-    dictionary = functools.partial(casing.load_dictionary, [model] if model else recognition.MODELS)
-    persons_and_places = functools.partial(recognition.persons_and_places, model=model)
-    texts = casing.cased([document.text for document in documents], dictionary, persons_and_places)
+    dictionary = functools.partial(casing.load_dictionary, recognition.MODELS)
+    texts = [document.text for document in documents]
+    texts = casing.cased(texts, dictionary, recognition.persons_and_places)
     parts_of_texts = (texts[i : i + BATCH_DOCUMENTS] for i in range(0, len(texts), BATCH_DOCUMENTS))
     batches = (pa.RecordBatch.from_pydict({'text': part}) for part in parts_of_texts)
-    recognise = functools.partial(recognition.recognise_batch, model=model)
     map_batches = map_batches or functools.partial(map_ordered, processes=processes)
-    kept = storage.below(parts, f'{_recognition_version(model)}/spans')
+    kept = storage.below(parts, f'{_recognition_version()}/spans')
     kept.mkdir(parents=True, exist_ok=True)
-    recognised = map_rows_cached(map_batches, recognise, recognition.RECOGNISED, kept, batches)
+    stage, schema = recognition.recognise_batch, recognition.RECOGNISED
+    recognised = map_rows_cached(map_batches, stage, schema, kept, batches)
     spans = [
         [Span(**span) for span in row]
         for batch in logged(recognised, len(documents), 'documents searched for names')
@@ -320,12 +317,12 @@ def link_names(
     return vocab, linked
 
 
-def _recognition_version(model: str | None) -> str:
-    """The hash of what recognised names depend on but the text: rules, spaCy and its model."""
+def _recognition_version() -> str:
+    """The hash of what recognised names depend on but the text: rules, spaCy and its models."""
     digest = hashlib.sha256()
     for module in _MODULES_OF_NAMES:
         digest.update(pathlib.Path(recognition.__file__).with_name(f'{module}.py').read_bytes())
-    for package in ('spacy', *([model] if model else recognition.MODELS)):
+    for package in ('spacy', *recognition.MODELS):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())
     return digest.hexdigest()

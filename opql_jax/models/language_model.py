@@ -41,7 +41,7 @@ from flax import linen as nn
 from jax import lax
 
 from opql_jax.core.errors import InputError, check_choice
-from opql_jax.data.texts import Texts
+from opql_jax.data.lm_markup import Texts
 from opql_jax.memory import search, search_keys
 from opql_jax.memory.hop import log_weights, masked_softmax
 from opql_jax.memory.selection import SearchFilter

@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
 from opql_jax.data import reading_examples
-from opql_jax.datasets import docred, relation_corpora, wikispeedia
+from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.models import released
@@ -86,7 +87,7 @@ def _count(percent: float, number: int) -> int:
 
 
 def _write(path: str, examples: list[reading_examples.ReadingExample]) -> dict[str, int]:
-    write_json_lines(path, (example._asdict() for example in examples))
+    write_json_lines(path, map(msgspec.structs.asdict, examples))
     return {'examples': len(examples)}
 
 
@@ -110,7 +111,7 @@ def first_examples(
     """Writes the examples of the first stage; returns how many there are."""
     rng = np.random.default_rng(seed)
     count = functools.partial(_count, percent)
-    stated = relation_corpora.read(labelled, names)
+    stated = labelled_sentences.read_corpora(labelled, names)
     people = reading_examples.names_of(stated, _OF_PEOPLE)
     works = reading_examples.names_of(stated, _OF_WORKS)
     examples = [

@@ -54,7 +54,9 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
     source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
     epoch = [r for step in range(len(usable) + len(other)) for r in rows(source[step].questions)]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
-    every = arrays.batch(np.arange(len(arrays)), len(arrays), 64, np.random.default_rng(0))
+    every = arrays.batch(
+        np.arange(len(arrays.topic)), len(arrays.topic), 64, np.random.default_rng(0)
+    )
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)
 
 

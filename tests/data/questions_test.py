@@ -28,7 +28,7 @@ def test_each_question_comes_once_an_epoch_over_all_shards():
 def test_a_batch_of_questions_is_the_marked_questions(prepared):
     asked = prepared.questions('2-hop/train')
     arrays = questions.QuestionArrays(asked, prepared.tokenizer, prepared.special)
-    assert arrays.length % 8 == 0 and len(arrays) == len(asked)
+    assert arrays.length % 8 == 0 and len(arrays.topic) == len(asked)
     ids = [5, 0, 6, 39]
     batch = arrays.batch(ids, 6, 8, np.random.default_rng(0))
     assert batch.tokens.shape == (6, arrays.length) and batch.r1.shape == batch.topic.shape == (6,)

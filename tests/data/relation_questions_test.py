@@ -28,7 +28,7 @@ def ids(text):
 
 @pytest.mark.parametrize('relation', TEMPLATES)
 def test_every_question_of_the_file_has_one_topic(relation):
-    assert relation == relation.strip().casefold() and relation  # as relation_corpora names them
+    assert relation == relation.strip().casefold() and relation  # as `name_of` has them
     assert TEMPLATES[relation].keys() <= {'about', 'inverse'} and TEMPLATES[relation]
     for questions in TEMPLATES[relation].values():
         assert questions and len(set(questions)) == len(questions)

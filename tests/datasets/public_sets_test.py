@@ -18,11 +18,11 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp, wikimovies
+from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.question_records import with_topics
-from opql_jax_tasks import public_sets
+from opql_jax_tasks import public_sets, wikimovies
 
 tfds.disable_progress_bar()
 NOTHING = EntityVocab([], [], [])

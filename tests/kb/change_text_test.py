@@ -255,7 +255,7 @@ def counting():
 
     def map_batches(stage, batches):
         for batch in batches:
-            counts[stage.func.__name__] += len(batch)
+            counts[getattr(stage, 'func', stage).__name__] += len(batch)
             yield stage(batch)
 
     return counts, map_batches

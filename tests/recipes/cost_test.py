@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.data.lm_markup import TextBucket, Texts
 from opql_jax.data.sources.cloze import ClozeBatch
-from opql_jax.data.texts import TextBucket, Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.encoder import init_params
 from opql_jax.parallel.entity_table import Layout

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.core.hashing import leaf_name
-from opql_jax.data.texts import Texts
+from opql_jax.data.lm_markup import Texts
 from opql_jax.memory.sharding import shard_memory
 from opql_jax.models.language_model import LanguageModel
 from opql_jax.models.mixing import best_entities, prediction_loss

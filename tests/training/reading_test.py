@@ -5,6 +5,7 @@ it learns to read.
 import json
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 
@@ -40,7 +41,7 @@ def text(tmp_path_factory):
 @pytest.fixture(scope='module')
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp('examples') / 'examples.jsonl'
-    lines = [json.dumps(example._asdict()) for example in EXAMPLES]
+    lines = [json.dumps(msgspec.structs.asdict(example)) for example in EXAMPLES]
     path.write_text('\n'.join(lines), encoding='utf-8')
     return str(path)
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from opql_jax.core.ranges import ranges
 from opql_jax.data import batching, lm_markup
+from opql_jax.data.lm_markup import TextBucket, Texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
-from opql_jax.data.texts import TextBucket, Texts
 
 # Tokens added to a passage besides each topic's [R1]: [CLS], [SEP], and [ENT] [R2] for a name.
 _MARKUP_ROOM = 4

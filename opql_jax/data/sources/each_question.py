@@ -8,12 +8,12 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
 from opql_jax.data.batching import round_up
+from opql_jax.data.lm_markup import TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import QuestionArrays, check_length
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.follow import FollowBatch
 from opql_jax.data.sources.open_questions import OpenQuestionBatch
-from opql_jax.data.texts import TextRow, TextSizes, pack_texts
 
 # An answer that the vocabulary lacks, in `targets`.
 UNKNOWN = -2

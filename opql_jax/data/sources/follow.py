@@ -32,12 +32,7 @@ class FollowBatch(NamedTuple):
 
 
 class FollowSource(Source):
-    """Draws questions with a known topic and a known answer.
-
-    Attributes:
-        hop_counts: the numbers of hops, increasing.
-        num_questions, num_left_out: questions of the splits that are used, and that are not.
-    """
+    """Draws questions with a known topic and a known answer; `hop_counts` are theirs, rising."""
 
     def __init__(
         self,
@@ -61,7 +56,6 @@ class FollowSource(Source):
         usable = [q for q in kept if q.topic_entity >= 0 and q.answers]
         if not usable:
             raise InputError(f'{", ".join(splits)}: no question with a known topic and answer')
-        self.num_questions, self.num_left_out = len(usable), len(found) - len(usable)
         other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
         self._questions = QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)

@@ -8,10 +8,10 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
+from opql_jax.data.lm_markup import TextBucket, TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
 from opql_jax.data.sources.base import Source
-from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 # Questions drawn to estimate how long they are.
 _SAMPLE = 1000

@@ -9,6 +9,7 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
+from opql_jax.data.lm_markup import TextBucket, TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import (
     MAX_ANSWERS,
@@ -20,7 +21,6 @@ from opql_jax.data.questions import (
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.cloze import ClozeSource
 from opql_jax.data.sources.names import NameSource
-from opql_jax.data.texts import TextBucket, TextRow, TextSizes, pack_texts
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,7 @@ class OpenQuestionSource(Source):
     retrieve their answers (unless they have more than MOST_EXCLUDED): the memory is as if it had no
     such entry, and null is right. Of several topics each would learn to find nothing, though for
     one of them the memory does have an entry, if not the right one.
-
-    Attributes:
-        hop_counts: the numbers of hops, increasing.
-        num_questions, num_left_out: questions used, and those without an answer in the vocabulary,
-            which teach nothing.
+    `hop_counts` are the numbers of hops, rising.
     """
 
     def __init__(
@@ -67,10 +63,9 @@ class OpenQuestionSource(Source):
         usable = [q for q in questions if q.answers]
         if not usable:
             raise InputError('no question has an answer in the entity vocabulary')
-        self.num_questions, self.num_left_out = len(usable), len(questions) - len(usable)
-        if self.num_left_out:
-            left_out = f'{self.num_left_out} of {len(questions)} questions have'
-            _log.warning('%s no answer in the vocabulary and teach nothing', left_out)
+        if left_out := len(questions) - len(usable):
+            share = f'{left_out} of {len(questions)} questions have'
+            _log.warning('%s no answer in the vocabulary and teach nothing', share)
         self._special, self._count, self._absent_rate = prepared.special, rows, absent_rate
         mark, tokenizer = lm_markup.mark_open_question, prepared.tokenizer
         self._inputs = [mark(tokenizer, q.text, q.topics, self._special) for q in usable]

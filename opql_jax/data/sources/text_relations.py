@@ -19,7 +19,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import PairIndex
 from opql_jax.data.sources.base import Source
 from opql_jax.data.tokenizer import word_id
-from opql_jax.datasets import relation_corpora
+from opql_jax.datasets import labelled_sentences
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 # Symmetric relations.
@@ -58,7 +58,7 @@ class TextRelationSettings:
     """Which sentences and questions make a batch.
 
     Attributes:
-        sentences: files of `datasets.relation_corpora`; () to train on nothing but text.
+        sentences: files of `datasets.labelled_sentences`; () to train on nothing but text.
         names: a file with the names of relations, if there are any sentences.
         held_out: names of relations whose sentences are left out.
         relations: relations in a batch.
@@ -97,11 +97,11 @@ class TextRelationSource(Source):
             raise InputError(f'text: its tokenizer has none of {", ".join(_QUESTION_WORDS)}')
         of_relation = collections.defaultdict(list)
         if settings.sentences:
-            for sentence in relation_corpora.read(settings.sentences, settings.names):
+            for sentence in labelled_sentences.read_corpora(settings.sentences, settings.names):
                 of_relation[sentence.relation].append(sentence)
         if unknown := set(settings.held_out) - of_relation.keys():
             raise InputError(f'held_out: no sentence states {", ".join(sorted(unknown))}')
-        unrelated = of_relation.pop(relation_corpora.NONE, [])
+        unrelated = of_relation.pop(labelled_sentences.NONE, [])
         tokenise = lambda found: _tokenise(prepared.tokenizer, found)
         kept = sorted(of_relation.keys() - set(settings.held_out))
         tokenised = {name: tokenise(of_relation[name]) for name in kept}

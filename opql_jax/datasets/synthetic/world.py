@@ -41,9 +41,6 @@ class Facts:
         self._by_object = np.argsort(self.objects, kind='stable')
         self._sorted_objects = self.objects[self._by_object]
 
-    def __len__(self) -> int:
-        return len(self.subjects)
-
     def select(self, rows: np.ndarray) -> 'Facts':
         """Some of the facts, by a mask or by rows."""
         return Facts(self.subjects[rows], self.objects[rows], self.sides[rows])

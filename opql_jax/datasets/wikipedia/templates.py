@@ -1,65 +1,30 @@
 """The text that MediaWiki templates show in a sentence: dates, measures, and marked text.
 
 Names and parameters are those of the English Wikipedia. All other templates, such as boxes, notes
-and navigation, show nothing.
+and navigation, show nothing. `templates.toml` lists them.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 
-# Templates that show one of their parameters, by its number from 1.
-SHOWN_PARAMETER = dict.fromkeys(
-    'nowrap|nobr|nobreak|no wrap|small|smaller|big|larger|em|strong|nobold|noitalic|sic|code'
-    '|mono|var|kbd|samp|sub|sup|smallcaps|sc|abbr|abbrv|tooltip|hover title|ill|interlanguage '
-    'link|url|flag|flagu|flagcountry|country|quote|blockquote|cquote|bq|quotation|angbr|tq'
-    '|not a typo|as written|visible anchor|vanchor|nihongo|nihongo2|linktext|num'.split('|'),
-    1,
-) | dict.fromkeys(
-    'lang|langx|transl|transliteration|translit|wikt-lang|rtl-lang|resize'
-    '|font color|fontcolor|color'.split('|'),
-    2,
+from opql_jax.datasets import load_toml
+
+_TABLES = load_toml('wikipedia/templates.toml')
+# The number, from 1, of the parameter that a template shows.
+SHOWN_PARAMETER = dict.fromkeys(_TABLES['first'], 1) | dict.fromkeys(_TABLES['second'], 2)
+LISTS, _CONVERT, _SHIPS, _OTHER = (
+    frozenset(_TABLES[name]) for name in ('lists', 'convert', 'ships', 'other')
 )
-# Templates whose parameters are the items of a list.
-LISTS = frozenset(
-    'plainlist|plain list|unbulleted list|ubl|ublist|hlist|flatlist|bulleted list|cslist'
-    '|comma separated entries|csv'.split('|')
-)
+_MARKS, _CURRENCIES, _UNITS = (_TABLES[name] for name in ('marks', 'currencies', 'units'))
 _DATES = re.compile(
     r'(?:start|end|birth|death|film|release|launch|established|opening)[ -]?date(?: and age'
     r'| and given age)?|date|dts|dob|bda|dda|sda'
     r'|start and end dates|birth-date|death-date|birth year and age|death year and age'
     r'|birth based on age|year and age'
 )
-_CONVERT = frozenset('convert cvt conv'.split())
-_MARKS = {
-    'ndash': '–', 'en dash': '–', 'snd': ' – ', 'spnd': ' – ', 'spaced ndash': ' – ', 'mdash': '—',
-    'em dash': '—', 'nbsp': ' ', 'space': ' ', 'thinsp': ' ',
-    "'": "'", "'s": "'s", "s'": "s'", '!': '|', '=': '=', 'dot': ' · ', '·': ' · ', 'middot': ' · ',
-    'okina': 'ʻ', 'shy': '', 'zwj': '', 'zwsp': '', 'wbr': '',
-}  # fmt: skip
-_CURRENCIES = {
-    'us$': 'US$', 'usd': 'US$', '£': '£', 'gbp': '£', '€': '€', 'euro': '€', 'eur': '€', 'a$': 'A$',
-    'aud': 'A$', 'can$': 'CA$', 'cad': 'CA$', '¥': '¥', 'yen': '¥', 'inr': '₹', '₹': '₹',
-}  # fmt: skip
-_SHIPS = frozenset('uss hms hmas hmcs hmnzs ss ms mv rms sms hnlms usns uscgc rfa ins'.split())
-_OTHER = frozenset(
-    'circa|as of|asof|val|formatnum|ship|frac|fraction|sfrac|born in|reign'.split('|')
-)
 _MONTHS = (
     'January February March April May June July August September October November December'.split()
 )
-_UNITS = {
-    'm': 'metres', 'km': 'kilometres', 'cm': 'centimetres', 'mm': 'millimetres', 'ft': 'feet',
-    'in': 'inches', 'yd': 'yards', 'mi': 'miles', 'nmi': 'nautical miles',
-    'km2': 'square kilometres', 'm2': 'square metres', 'sqmi': 'square miles',
-    'sqft': 'square feet', 'sqkm': 'square kilometres', 'ha': 'hectares', 'acre': 'acres',
-    'm3': 'cubic metres', 'km3': 'cubic kilometres', 'cuft': 'cubic feet', 'kg': 'kilograms',
-    'g': 'grams', 't': 'tonnes', 'lb': 'pounds', 'oz': 'ounces', 'LT': 'long tons',
-    'ST': 'short tons', 'l': 'litres', 'L': 'litres', 'impgal': 'imperial gallons',
-    'USgal': 'US gallons', 'km/h': 'kilometres per hour', 'mph': 'miles per hour', 'kn': 'knots',
-    'C': '°C', 'F': '°F', 'K': 'K', 'hp': 'horsepower', 'kW': 'kilowatts', 'MW': 'megawatts',
-    'W': 'watts', 'fathom': 'fathoms', 'furlong': 'furlongs',
-}  # fmt: skip
 _JOINS = {'-': '–', '–': '–', 'x': ' × ', '×': ' × '} | {
     word: f' {word} ' for word in ('to', 'and', 'or', 'by', 'to about')
 }

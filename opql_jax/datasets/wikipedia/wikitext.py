@@ -1,15 +1,12 @@
 """Converts wikitext to its prose with links: no templates, tables, notes, pictures or headings.
 
-A paragraph or list item is a line of the text. The parser is mwparserfromhell's tokenizer, written
-in C; its stream of tokens is nested here, because the tree that the package builds from it takes
-six times as long.
+A paragraph or list item is a line of the text. The parser is mwparserfromhell.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import LimitedProcess
@@ -79,47 +76,32 @@ class Wikitext(NamedTuple):
     templates: set[str]
 
 
-class _Element(NamedTuple):
-    """A template, link (target, label) or tag (name, content, name): tokens and elements each."""
-
-    opening: Any
-    parts: list[list]
-
-
 class Converter:
     """Converts pages of one site, one at a time."""
 
     def __init__(self, site: Site):
         """Raises InputError where mwparserfromhell is not installed."""
         try:
-            from mwparserfromhell.parser import CTokenizer, ParserError, tokens
+            from mwparserfromhell import nodes, parser
         except ImportError as error:
             raise InputError(
                 'wikitext needs mwparserfromhell: run `pip install opql_jax[wiki]`'
             ) from error
-        if CTokenizer is None:
+        if not parser.use_c:
             raise InputError('mwparserfromhell lacks its C tokenizer: install one of its wheels')
-        self._site, self._tokens, self._failed = site, tokens, ParserError
-        self._tokenizer = CTokenizer()
+        self._site, self._nodes, self._failed = site, nodes, parser.ParserError
+        self._parser = parser.Parser()
         self._writers = {
-            tokens.TemplateOpen: self._write_template,
-            tokens.ArgumentOpen: lambda _: self._out.append(_GAP),
-            tokens.WikilinkOpen: self._write_link,
-            tokens.ExternalLinkOpen: self._write_external_link,
-            tokens.HTMLEntityStart: lambda it: self._out.append(_SEAM + self._character(it)),
-            tokens.HeadingStart: lambda _: self._out.append(_BREAK),
-            tokens.CommentStart: lambda _: self._out.append(_COMMENT),
-            tokens.TagOpenOpen: self._write_tag,
+            nodes.Text: self._write_text,
+            nodes.Template: self._write_template,
+            nodes.Argument: lambda _: self._out.append(_GAP),
+            nodes.Wikilink: self._write_link,
+            nodes.ExternalLink: self._write_external_link,
+            nodes.HTMLEntity: lambda entity: self._out.append(_SEAM + _unescaped(str(entity))),
+            nodes.Heading: lambda _: self._out.append(_BREAK),
+            nodes.Comment: lambda _: self._out.append(_COMMENT),
+            nodes.Tag: self._write_tag,
         }
-        kinds = lambda names: {getattr(tokens, name) for name in names.split()}
-        self._separators = kinds(
-            'TemplateParamSeparator WikilinkSeparator ExternalLinkSeparator '
-            'TagCloseOpen TagOpenClose'
-        )
-        self._closings = kinds(
-            'TemplateClose ArgumentClose WikilinkClose ExternalLinkClose HTMLEntityEnd HeadingEnd '
-            'CommentEnd TagCloseClose TagCloseSelfclose'
-        )
 
     def convert(self, source: str) -> Wikitext:
         """The plain text of a page; InputError where the parser fails on it."""
@@ -128,49 +110,29 @@ class Converter:
             source = _INDENTED_TABLE.sub('', source)
         try:
             # `_without_quotes` handles bold and italics, which end with their line.
-            tokens = self._tokenizer.tokenize(source, 0, True)
+            page = self._parser.parse(source, skip_style_tags=True)
         except self._failed as error:
             raise InputError(f'wikitext: {error}') from error
         self._out, self._targets, self._templates, self._in_link = [], [], set(), False
-        (page,) = self._parts(iter(tokens))
         self._write(page)
         return Wikitext(*_finish(''.join(self._out), self._targets), self._templates)
 
-    def _parts(self, tokens: Iterator) -> list[list]:
-        """The parts of an element whose opening token was read, or the one part that is a page."""
-        parts: list[list] = [[]]
-        for token in tokens:
-            kind = type(token)
-            if kind in self._writers:
-                parts[-1].append(_Element(token, self._parts(tokens)))
-            elif kind in self._separators:
-                parts.append([])
-            elif kind in self._closings:
-                break
-            else:
-                parts[-1].append(token)
-        return parts
+    def _write(self, code) -> None:
+        for node in code.nodes:
+            self._writers[type(node)](node)
 
-    def _write(self, part: list) -> None:
-        for piece in part:
-            if isinstance(piece, _Element):
-                self._writers[type(piece.opening)](piece)
-            elif isinstance(piece, str):  # a title as its own label, in which nothing is markup
-                self._out.append(piece)
-            else:
-                self._write_text(piece['text'])
-
-    def _write_text(self, text: str) -> None:
-        if '<' in text:
-            text = _STRAY.sub(_GAP, text)
-        if '__' in text:
-            if '__DISAMBIG__' in text:
+    def _write_text(self, text) -> None:
+        shown = text.value
+        if '<' in shown:
+            shown = _STRAY.sub(_GAP, shown)
+        if '__' in shown:
+            if '__DISAMBIG__' in shown:
                 self._templates.add('disambig')
-            text = _MAGIC_WORD.sub('', text)
-        self._out.append(text)
+            shown = _MAGIC_WORD.sub('', shown)
+        self._out.append(shown)
 
-    def _write_template(self, template: _Element) -> None:
-        name = self._name(template).replace('_', ' ')
+    def _write_template(self, template) -> None:
+        name = self._name(template.name).replace('_', ' ')
         if not name:
             self._out.append(_GAP)
             return
@@ -179,19 +141,20 @@ class Converter:
         self._write_content(name, template)
         self._templates = of_page
 
-    def _write_content(self, name: str, template: _Element) -> None:
+    def _write_content(self, name: str, template) -> None:
         """Writes what a template shows, see `templates`."""
         number = 1 if name.startswith('lang-') else templates.SHOWN_PARAMETER.get(name)
         if number is None and name not in templates.LISTS and not templates.makes_text(name):
             self._out.append(_GAP)
             return
-        named, parameters = self._parameters(template.parts[1:])
+        named = {self._plain(p.name).lower(): p.value for p in template.params if p.showkey}
+        parameters = [p.value for p in template.params if not p.showkey]
         if number is not None:
-            by_place = parameters[number - 1] if number <= len(parameters) else []
-            part = named.get(str(number)) or named.get('text') or by_place
+            by_place = dict(enumerate(parameters, 1)).get(number)
+            if part := named.get(str(number)) or named.get('text') or by_place:
+                self._out.append(_SEAM)
+                self._write(part)
             self._out.append(_SEAM if part else _GAP)
-            self._write(part)
-            self._out.append(_SEAM)
         elif name in templates.LISTS:
             for place, part in enumerate(parameters):
                 self._out.append(', ' if place else _SEAM)
@@ -202,92 +165,68 @@ class Converter:
             shown = templates.shown(name, [self._plain(part) for part in parameters], values)
             self._out.append(_GAP if shown is None else _literal(shown))
 
-    def _parameters(self, parts: list[list]) -> tuple[dict[str, list], list[list]]:
-        """The parameters of a template by name, and those without one."""
-        named, other = {}, []
-        for part in parts:
-            kinds = list(map(type, part))
-            if self._tokens.TemplateParamEquals in kinds:
-                equals = kinds.index(self._tokens.TemplateParamEquals)
-                named[self._plain(part[:equals]).lower()] = part[equals + 1 :]
-            else:
-                other.append(part)
-        return named, other
-
-    def _plain(self, part: list) -> str:
-        """The plain text of a part."""
+    def _plain(self, code) -> str:
         out, targets, self._out, self._targets = self._out, self._targets, [], []
-        self._write(part)
+        self._write(code)
         written, self._out, self._targets = ''.join(self._out), out, targets
         return ' '.join(_CONTROL.sub('', written).replace(_APOSTROPHE, "'").split())
 
-    def _name(self, element: _Element) -> str:
-        """The name of a template or a tag in lower case; '' where it begins with other markup."""
-        first = element.parts[0][0]
-        return '' if isinstance(first, _Element) else first['text'].strip().lower()
+    def _name(self, name) -> str:
+        """A template's or tag's name in lower case; '' where it begins with other markup."""
+        first = name.nodes[0]
+        return first.value.strip().lower() if isinstance(first, self._nodes.Text) else ''
 
-    def _character(self, entity: _Element) -> str:
-        """The character of an HTML entity such as `&amp;`, `&#38;` or `&#x26;`."""
-        mark = {self._tokens.HTMLEntityNumeric: '#', self._tokens.HTMLEntityHex: 'x'}
-        written = ''.join(mark.get(type(token)) or token['text'] for token in entity.parts[0])
-        return _unescaped(f'&{written};')
-
-    def _write_link(self, link: _Element) -> None:
-        target, *label = link.parts
+    def _write_link(self, link) -> None:
         written, is_dynamic = '', False
-        for piece in target:
-            if not isinstance(piece, _Element):
-                written += piece['text']
-            elif type(piece.opening) is self._tokens.HTMLEntityStart:
-                written += self._character(piece).replace(_APOSTROPHE, "'")
-            elif type(piece.opening) is not self._tokens.CommentStart:
+        for node in link.title.nodes:
+            if isinstance(node, self._nodes.Text):
+                written += node.value
+            elif isinstance(node, self._nodes.HTMLEntity):
+                written += _unescaped(str(node)).replace(_APOSTROPHE, "'")
+            elif not isinstance(node, self._nodes.Comment):
                 is_dynamic = True
         title, is_shown = self._site.link(written)
-        label = label[0] if label else [_literal(written.strip().removeprefix(':').lstrip())]
+        start = len(self._out)
         if not is_shown:
             self._out.append(_GAP)
-        elif title is None or is_dynamic or self._in_link:
-            self._write(label)
+            return
+        is_anchor = not (title is None or is_dynamic or self._in_link)
+        self._out.append(_OPEN if is_anchor else '')
+        was_inside, self._in_link = self._in_link, self._in_link or is_anchor
+        if link.text is None:  # in a title as its own label nothing is markup
+            self._out.append(_literal(written.strip().removeprefix(':').lstrip()))
         else:
-            self._write_anchor(title, label)
-
-    def _write_anchor(self, title: str, label: list) -> None:
-        """Writes the label of a link to a page, unless nothing of it shows."""
-        start = len(self._out)
-        self._out.append(_OPEN)
-        self._in_link = True
-        self._write(label)
-        self._in_link = False
-        if any(piece.strip(f' \t\n{_GAP}{_SEAM}{_COMMENT}') for piece in self._out[start + 1 :]):
+            self._write(link.text)
+        self._in_link = was_inside
+        if is_anchor and any(
+            p.strip(f' \t\n{_GAP}{_SEAM}{_COMMENT}') for p in self._out[start + 1 :]
+        ):
             self._out.append(_CLOSE)
             self._targets.append(title)
-        else:
+        elif is_anchor:  # nothing of it shows
             self._out[start] = _GAP
 
-    def _write_external_link(self, link: _Element) -> None:
-        if not link.opening['brackets']:
-            self._write(link.parts[0])  # a bare address is its own label
-        elif len(link.parts) > 1:
-            self._write(link.parts[1])
+    def _write_external_link(self, link) -> None:
+        if not link.brackets:
+            self._write(link.url)  # a bare address is its own label
+        elif link.title is not None:
+            self._write(link.title)
         else:
             self._out.append(_GAP)
 
-    def _write_tag(self, tag: _Element) -> None:
-        name, content = self._name(tag), tag.parts[1] if len(tag.parts) > 1 else None
+    def _write_tag(self, tag) -> None:
+        name = self._name(tag.tag)
         if name in _DROPPED:
             self._out.append(f'{_BREAK}{_GAP}{_BREAK}' if name == 'table' else _GAP)
             return
         border = _BREAK if name in _BLOCKS else _SEAM
         self._out.append(border + _ITEM if name in ('li', 'dd', 'dt') else border)
-        if content is None:
+        if tag.self_closing:
             return
         if name in ('nowiki', 'pre'):  # only entities are markup here
-            for piece in content:
-                is_entity = isinstance(piece, _Element)
-                shown = self._character(piece) if is_entity else _unescaped(piece['text'])
-                self._out.append(shown)
+            self._out.append(_unescaped(str(tag.contents)))
         else:
-            self._write(content)
+            self._write(tag.contents)
         self._out.append(border)
 
 

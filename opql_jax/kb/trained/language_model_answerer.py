@@ -8,8 +8,8 @@ import numpy as np
 
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
+from opql_jax.data.lm_markup import Texts
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.trained.answering import (
     check_finite,

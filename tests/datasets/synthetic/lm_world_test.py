@@ -108,7 +108,7 @@ def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(
     chosen = collections.Counter(relation for relation, _ in functional)
     assert chosen == {relation: round(SHARE * count) for relation, count in subjects.items()}
     couples = collections.Counter(relation for relation, _, _ in stated['facts'])['married_to']
-    assert couples == round(SHARE * len(world.facts['married_to']))
+    assert couples == round(SHARE * len(world.facts['married_to'].subjects))
 
 
 def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_had(world, stated):

@@ -145,11 +145,11 @@ def test_a_page_on_which_the_parser_fails_is_an_error():
     from mwparserfromhell.parser import ParserError
 
     class Failing:
-        def tokenize(self, *_):
+        def parse(self, *_, **__):
             raise ParserError('C tokenizer exited with BAD_ROUTE')
 
     converter = Converter(Site())
-    converter._tokenizer = Failing()
+    converter._parser = Failing()
     with pytest.raises(InputError, match='BAD_ROUTE'):
         converter.convert('a')
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.datasets import relation_corpora
-from opql_jax.datasets.relation_corpora import NONE
+from opql_jax.datasets.labelled_sentences import NONE, read_corpora
 
 import tiny_docred
 from tiny_docred import document
@@ -49,7 +48,7 @@ def read(tmp_path):
         (tmp_path / 'names.json').write_text(json.dumps(names), encoding='utf-8')
         lines = map(json.dumps, records if name.endswith('.jsonl') else [records])
         (tmp_path / name).write_text('\n'.join(lines), encoding='utf-8')
-        found = relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
+        found = read_corpora([str(tmp_path / name)], str(tmp_path / 'names.json'))
         named = lambda s: (s.text[slice(*s.topic)], s.text[slice(*s.target)])
         return [(s.text, *named(s), s.relation) for s in found]
 
@@ -131,6 +130,6 @@ def test_a_bad_line_is_told_with_its_file_and_number(read, bad, said):
 def test_a_missing_file_is_told(tmp_path, name):
     (tmp_path / 'names.json').write_text('{"P1": "one"}')
     with pytest.raises(InputError, match=rf'{name}: '):
-        relation_corpora.read([str(tmp_path / name)], str(tmp_path / 'names.json'))
+        read_corpora([str(tmp_path / name)], str(tmp_path / 'names.json'))
     with pytest.raises(InputError, match='nonames.json'):
-        relation_corpora.read([], str(tmp_path / 'nonames.json'))
+        read_corpora([], str(tmp_path / 'nonames.json'))
