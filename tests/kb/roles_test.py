@@ -2,8 +2,9 @@
 
 import pytest
 
+from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, is_deed_of_another, is_owner_only, may_hold
+from opql_jax.kb.text.roles import has_role, may_hold
 
 from examples import examples
 

@@ -26,6 +26,8 @@ _NUMBERED = re.compile(r'\b([a-z]{4,}) (\d+)\b', re.IGNORECASE)
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
+# Characters that are looked at.
+_LONGEST = 2_000
 # "the tower of the church", "Ann Low's tall ship": what is owned in small letters, and by whom.
 _OWNER = r'(?:[A-Z][\w-]*(?:(?: (?:of|the|de|van|von|al))? [A-Z][\w-]*)*|[a-z]{3,}(?: [a-z]{3,})?)'
 _OF = re.compile(
@@ -53,7 +55,7 @@ def is_of_other_owner(question: str, sentence: str) -> bool:
 def _owners(text: str) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Each thing that a text says is of an owner: its stem, the owner's, whether a name."""
     for pattern in (_OF, _OWNED):
-        for found in pattern.finditer(text):
+        for found in pattern.finditer(text[:_LONGEST]):
             (owned,), owner = words_of(found['owned']) or ('',), words_of(found['owner'])
             if owned and owner:
                 yield owned, frozenset(owner), found['owner'][0].isupper()

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from opql_jax.corpus.first_names import is_mans_name
 from opql_jax.corpus.pronouns import is_mans_word
-from opql_jax.kb.text.marked_questions import FORMS
-from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
 # Roles of a person whom a text names after 'by', or after the last of these words.
@@ -108,34 +106,10 @@ _KIN_BEFORE = re.compile(
     r'([\w-]+)(?:,| (?:is|was|named|called))?\s+(?:(?-i:[A-Z])[\w-]+\s+){0,3}$'
 )
 _KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
-# "Who first opened it".
-_WHO_DID = re.compile(r'\bwho (?:also |first |then |originally )?([a-z]{3,})\b', re.IGNORECASE)
-_WHEN_DID = re.compile(
-    r"\b(?i:when|where|in (?:which|what) \w+) did ((?:[A-Z][\w'’.-]* )+)([a-z]{3,})\b"
-)
-_NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
-_NAME = r"[A-Z][\w'’.-]*"
-_SUBJECT = re.compile(
-    rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
-    r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
-)
-# Deeds of two, which each does, and what a thing does by itself: "Ann married Bo".
-_BY_BOTH = re.compile(
-    r'married|marries|met|meets|divorced|wed|joined|joins|opened|opens|closed|closes|started|starts'
-    r'|began|begins|moved|moves|ended|ends|left|leaves'
-)
-_THEY = re.compile(r'\b(?:(?P<he>[Hh]e)|[Ss]he) (?:also |first |then |had |has |later )*$')
 # Roles below others: an assistant director is no director.
 _LESSER = re.compile(
     r'\b(?:acting|assistant|associate|deputy|junior|vice|under)[ -]$', re.IGNORECASE
 )
-# "Ann's sister" is not Ann.
-_HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??(?:[a-z]+-)*([a-z]+)\b")
-# "whose sister", "Ann's sister", before a verb.
-_THEIR = re.compile(
-    r"(?:\bwhose|['’]s) (?:[a-z-]+ )??(?:[a-z]+-)*([a-z]+) (?:also |first |had |has )*$"
-)
-_WHOSE = re.compile(r'\bwhose\b|\bown|\bbelong', re.IGNORECASE)
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
 
@@ -147,19 +121,19 @@ def has_role(question: str, name: str, sentence: str) -> bool:
     """
     asked = [role for role in _ROLES if role.search(question)]
     known = (
-        [_roles(sentence[: place.start()]) for place in _places(name, sentence)] if asked else []
+        [_roles(sentence[: place.start()]) for place in places_of(name, sentence)] if asked else []
     )
     return not known or any(not roles or any(role in asked for role in roles) for roles in known)
 
 
-def _places(name: str, sentence: str) -> Iterator[re.Match]:
+def places_of(name: str, sentence: str) -> Iterator[re.Match]:
     """Where a sentence has a name, or the last word of it."""
     return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
 
 
 def _mentions(name: str, text: str) -> list[re.Match]:
     """Where a text has a name; if nowhere, where it has the last word of it."""
-    return list(re.finditer(re.escape(name), text)) or list(_places(name, text))
+    return list(re.finditer(re.escape(name), text)) or list(places_of(name, text))
 
 
 def _roles(before: str) -> list[re.Pattern]:
@@ -181,11 +155,12 @@ def may_hold(question: str, name: str, text: str) -> bool:
     if any(stem in of for of in _KIN) and _kin_of(places, text):
         return True
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
+    if not roles:
+        return True
     is_lesser = lambda said, end: _LESSER.search(said, max(end - _NEAR, 0), end) is not None
-    if roles and not is_lesser(question, question.lower().index(asked)):
-        roles = [role for role in roles if not is_lesser(text, role.start())] or roles[:0]
-        return any(_belong(role, place, text) for role in roles for place in places)
-    return not roles or any(_belong(role, place, text) for role in roles for place in places)
+    if not is_lesser(question, question.lower().index(asked)):
+        roles = [role for role in roles if not is_lesser(text, role.start())]
+    return any(_belong(role, place, text) for role in roles for place in places)
 
 
 def is_other_kin(question: str, name: str, text: str) -> bool:
@@ -195,7 +170,7 @@ def is_other_kin(question: str, name: str, text: str) -> bool:
     """
     if not (asked := _asked_role(question)):
         return False
-    if {is_mans_word(asked), _is_man(name)} == {True, False}:
+    if {is_mans_word(asked), is_man(name)} == {True, False}:
         return True
     kin = next((of for of in _KIN if words_of(asked)[-1] in of), None)
     called = _kin_of(_mentions(name, text), text) if kin is not None else []
@@ -203,79 +178,10 @@ def is_other_kin(question: str, name: str, text: str) -> bool:
     return bool(called) and not is_it
 
 
-def _is_man(name: str) -> bool | None:
+def is_man(name: str) -> bool | None:
     """Whether a name is a man's, by its title or first name; None if unknown."""
     is_man = is_mans_word(name.split(' ')[0])
     return is_mans_name(name) if is_man is None else is_man
-
-
-def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
-    """Whether a sentence says only of others that they did what "who" or "when did" asks for.
-
-    Of "Ann thanked the Guild, which paid for it" it is not Ann who paid.
-    """
-    if found := _WHEN_DID.search(question):
-        asked, doer = found[2], found[1]
-    elif found := _WHO_DID.search(question):
-        asked, doer = found[1], name
-    else:
-        return False
-    if _NO_DEED.match(asked) or sentence.isupper():
-        return False
-    deeds = [word for word in _WORD.finditer(sentence) if _is_form(word[0].lower(), asked.lower())]
-    said, by_both = frozenset(words_of(question)), bool(_BY_BOTH.fullmatch(asked))
-    ends = [*(deed.start() for deed in deeds[1:]), len(sentence)]
-    # Those done to what is asked about, if any is.
-    to_it = [
-        deed
-        for deed, end in zip(deeds, ends)
-        if not said.isdisjoint(words_of(sentence[deed.end() : end]))
-    ]
-    return bool(deeds) and all(
-        not sentence.startswith(' by ', deed.end())
-        and _is_other(_subject(sentence, deed.start()), doer, said, by_both)
-        for deed in to_it or deeds
-    )
-
-
-def _is_form(word: str, asked: str) -> bool:
-    """Whether a word is a form of a verb."""
-    stems = {*words_of(word), *words_of(asked)}
-    return word == asked or (len(stems) == 2 and any(stems <= forms for forms in FORMS))
-
-
-def _subject(sentence: str, verb: int) -> re.Match | None:
-    """The names, or the pronoun, right before a verb, whose subject they are."""
-    start = max(verb - _NEAR, 0)
-    found = (each.search(sentence, start, verb) for each in (_SUBJECT, _THEY, _THEIR))
-    return next(filter(None, found), None)
-
-
-def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_both: bool) -> bool:
-    """Whether the subject of a verb is known to be another than who did what is asked."""
-    if subject is None:
-        return False
-    if subject.re is _THEY:
-        return {subject['he'] is not None, _is_man(doer)} == {True, False}
-    if subject.re is _THEIR:
-        return _is_person_noun(subject[1])
-    names = words_of(subject[1])
-    if not names or not set(names).isdisjoint(words_of(doer)):
-        return False
-    return asked.isdisjoint(names) or not by_both
-
-
-def is_owner_only(question: str, name: str, sentence: str) -> bool:
-    """Whether a sentence has a name only as whose somebody is: "Ann's sister" is not Ann."""
-    places = list(_places(name, sentence))
-    if _WHOSE.search(question) or sentence.isupper() or not places:
-        return False
-    owned = [_HAS.match(sentence, place.end()) for place in places]
-    return all(of and _is_person_noun(of[1]) for of in owned)
-
-
-def _is_person_noun(noun: str) -> bool:
-    return wanted_by(f'which {noun}').kinds[:1] == ('person',)
 
 
 def asks_kin(question: str) -> bool:

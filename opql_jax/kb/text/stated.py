@@ -17,15 +17,10 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
+from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import (
-    has_role,
-    is_deed_of_another,
-    is_other_kin,
-    is_owner_only,
-    may_hold,
-)
+from opql_jax.kb.text.roles import has_role, is_other_kin, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 

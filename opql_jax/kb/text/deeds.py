@@ -1,0 +1,109 @@
+"""Whether a sentence says of others that they did what a question asks for.
+
+"Ann thanked the Guild, which paid for it" does not say that Ann paid, and "Ann's sister teaches"
+not that Ann does.
+"""
+
+import re
+
+from opql_jax.kb.text.marked_questions import FORMS
+from opql_jax.kb.text.roles import is_man, places_of
+from opql_jax.kb.text.wanted import wanted_by
+from opql_jax.retrieval.words import words_of
+
+_WORD = re.compile(r'[\w-]+')
+# "Who first opened it".
+_WHO_DID = re.compile(r'\bwho (?:also |first |then |originally )?([a-z]{3,})\b', re.IGNORECASE)
+_WHEN_DID = re.compile(
+    r"\b(?i:when|where|in (?:which|what) \w+) did ((?:[A-Z][\w'’.-]* )+)([a-z]{3,})\b"
+)
+_NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
+_NAME = r"[A-Z][\w'’.-]*"
+_SUBJECT = re.compile(
+    rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
+    r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
+)
+# Deeds of two, which each does, and what a thing does by itself: "Ann married Bo".
+_BY_BOTH = re.compile(
+    r'married|marries|met|meets|divorced|wed|joined|joins|opened|opens|closed|closes|started|starts'
+    r'|began|begins|moved|moves|ended|ends|left|leaves'
+)
+_THEY = re.compile(r'\b(?:(?P<he>[Hh]e)|[Ss]he) (?:also |first |then |had |has |later )*$')
+# "Ann's sister" is not Ann.
+_HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??(?:[a-z]+-)*([a-z]+)\b")
+# "whose sister", "Ann's sister", before a verb.
+_THEIR = re.compile(
+    r"(?:\bwhose|['’]s) (?:[a-z-]+ )??(?:[a-z]+-)*([a-z]+) (?:also |first |had |has )*$"
+)
+_WHOSE = re.compile(r'\bwhose\b|\bown|\bbelong', re.IGNORECASE)
+# Characters before a verb that are searched for its subject.
+_NEAR = 120
+
+
+def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence says only of others that they did what "who" or "when did" asks for.
+
+    Of "Ann thanked the Guild, which paid for it" it is not Ann who paid.
+    """
+    if found := _WHEN_DID.search(question):
+        asked, doer = found[2], found[1]
+    elif found := _WHO_DID.search(question):
+        asked, doer = found[1], name
+    else:
+        return False
+    if _NO_DEED.match(asked) or sentence.isupper():
+        return False
+    deeds = [word for word in _WORD.finditer(sentence) if _is_form(word[0].lower(), asked.lower())]
+    said, by_both = frozenset(words_of(question)), bool(_BY_BOTH.fullmatch(asked))
+    ends = [*(deed.start() for deed in deeds[1:]), len(sentence)]
+    # Those done to what is asked about, if any is.
+    to_it = [
+        deed
+        for deed, end in zip(deeds, ends)
+        if not said.isdisjoint(words_of(sentence[deed.end() : end]))
+    ]
+    return bool(deeds) and all(
+        not sentence.startswith(' by ', deed.end())
+        and _is_other(_subject(sentence, deed.start()), doer, said, by_both)
+        for deed in to_it or deeds
+    )
+
+
+def _is_form(word: str, asked: str) -> bool:
+    """Whether a word is a form of a verb."""
+    stems = {*words_of(word), *words_of(asked)}
+    return word == asked or (len(stems) == 2 and any(stems <= forms for forms in FORMS))
+
+
+def _subject(sentence: str, verb: int) -> re.Match | None:
+    """The names, or the pronoun, right before a verb, whose subject they are."""
+    start = max(verb - _NEAR, 0)
+    found = (each.search(sentence, start, verb) for each in (_SUBJECT, _THEY, _THEIR))
+    return next(filter(None, found), None)
+
+
+def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_both: bool) -> bool:
+    """Whether the subject of a verb is known to be another than who did what is asked."""
+    if subject is None:
+        return False
+    if subject.re is _THEY:
+        return {subject['he'] is not None, is_man(doer)} == {True, False}
+    if subject.re is _THEIR:
+        return _is_person_noun(subject[1])
+    names = words_of(subject[1])
+    if not names or not set(names).isdisjoint(words_of(doer)):
+        return False
+    return asked.isdisjoint(names) or not by_both
+
+
+def is_owner_only(question: str, name: str, sentence: str) -> bool:
+    """Whether a sentence has a name only as whose somebody is: "Ann's sister" is not Ann."""
+    places = list(places_of(name, sentence))
+    if _WHOSE.search(question) or sentence.isupper() or not places:
+        return False
+    owned = [_HAS.match(sentence, place.end()) for place in places]
+    return all(of and _is_person_noun(of[1]) for of in owned)
+
+
+def _is_person_noun(noun: str) -> bool:
+    return wanted_by(f'which {noun}').kinds[:1] == ('person',)
