@@ -130,6 +130,7 @@ def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
         Who paid for it? | Ann Low | Bo Orr and Ann Low paid for it. | no
         Who paid for it? | Ann Low | Bo Orr paid for it, as Ann Low was away. | yes
         Who paid for it? | Ann Low | It was paid for by Ann Low. | no
+        Who booked it? | Ann Low | I've booked it. | no
         Who opened Harl Mill? | Ann Low | Harl Mill opened with Ann Low in 1990. | no
         Who led it? | Ann Low | In May, Larder led by Ann Low left. | no
         Who married Bo Orr? | Ann Low | Bo Orr married Ann Low. | no

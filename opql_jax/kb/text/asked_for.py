@@ -64,9 +64,7 @@ class AskedFor:
         """Whether entities are what is asked for: [n] float32, 1 if so, -1 if not, 0 if unknown."""
         kinds = self._kinds[targets]
         if not wanted.kinds:
-            # The noun of 'what was the tariff' may stand for a number.
-            unasked = [kind for kind in _UNASKED if not (wanted.nouns and kind in VALUES)]
-            fits = np.where(np.isin(kinds, unasked), -1, 0)
+            fits = np.where(np.isin(kinds, _UNASKED), -1, 0)
         else:
             # Values and concepts are always recognised as such.
             unknown = () if wanted.kinds[0] in (*VALUES, CONCEPT) else (UNKNOWN_KIND,)

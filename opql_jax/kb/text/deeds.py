@@ -18,7 +18,7 @@ _WHEN_DID = re.compile(
     r"\b(?i:when|where|in (?:which|what) \w+) did ((?:[A-Z][\w'’.-]* )+)([a-z]{3,})\b"
 )
 _NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
-_NAME = r"[A-Z][\w'’.-]*"
+_NAME = r"(?!(?:I|We|My|Our)\b)[A-Z][\w'’.-]*"
 _SUBJECT = re.compile(
     rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
     r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'

@@ -350,23 +350,24 @@ def is_about(answer: Answer, fact: Fact) -> bool:
         return True
     passage = answer.store.prepared.passage(fact.passage)
     text, (first, last) = passage['text'], fact.places[1]
-    starting = {mention['start'] for mention in passage['mentions']}
+    entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
+    persons = _persons(answer, entities)
+    known = {mention['start'] for mention in passage['mentions']} if persons else ()
     for start in reversed([start for start in passage['sentence_starts'] if start < first]):
         other = _ITS_NAME.match(text, first)
         is_of_other = other and not text.startswith(fact.target, other.end())
-        if not GOES_ON.match(text, first) or first in starting or is_of_other:
+        if not GOES_ON.match(text, first) or first in known or is_of_other:
             break  # it is known whom 'She' means, or what it goes on about
         first = start
     said, asked = text[first:last], answer.question.text
     mentioned = {each['entity'] for each in passage['mentions'] if first <= each['start'] < last}
-    entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
     spans = [*answer.question.topics, *written_as_names(asked)]
-    persons, others = (_persons(answer, of) for of in (entities, mentioned - entities))
-    known = answer.store.vocab.names
-    if persons and any(known[other] != fact.target for other in others):
+    names_of = answer.store.vocab.names.__getitem__
+    others = map(names_of, _persons(answer, mentioned - entities))
+    if persons and any(other != fact.target for other in others):
         of_topics = zip(answer.question.topics, answer.question.entities)
         spans, entities = [span for span, entity in of_topics if entity in persons], persons
-    if fact.topic in map(known.__getitem__, entities):
+    if fact.topic in map(names_of, entities):
         return True
     names = [words for start, end in spans if (words := _words(asked[start:end]))]
     in_sentence, called = _words(said), [_words(fact.title or ''), *_names_in(said)]

@@ -298,8 +298,10 @@ class TextAnswerer:
         )
         named = [one for one in found if one.entity >= 0]
         fits = self._asked_for.fits(wanted, np.array([one.entity for one in named], np.int64))
+        may_be_value = wanted.nouns and not wanted.kinds  # 'What was the tariff of 1900?'
         for one, value in zip(named, fits.tolist()):
-            one.fits = value
+            is_value = may_be_value and self._kinds[one.entity] in VALUES
+            one.fits = max(value, 0.0) if is_value else value
         for one in found:
             if one.entity < 0:
                 one.fits = self._asked_for.text_fits(wanted, one.text)
