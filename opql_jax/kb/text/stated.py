@@ -362,14 +362,14 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     said, asked = text[first:last], answer.question.text
     mentioned = {each['entity'] for each in passage['mentions'] if first <= each['start'] < last}
     spans = [*answer.question.topics, *written_as_names(asked)]
+    names = [words for start, end in spans if (words := _words(asked[start:end]))]
     names_of = answer.store.vocab.names.__getitem__
     others = map(names_of, _persons(answer, mentioned - entities))
     if persons and any(other != fact.target for other in others):
-        of_topics = zip(answer.question.topics, answer.question.entities)
-        spans, entities = [span for span, entity in of_topics if entity in persons], persons
+        entities = persons
+        names = [_words(names_of(person)) for person in persons]
     if fact.topic in map(names_of, entities):
         return True
-    names = [words for start, end in spans if (words := _words(asked[start:end]))]
     in_sentence, called = _words(said), [_words(fact.title or ''), *_names_in(said)]
     if not names or any(
         name <= in_sentence or any(of and (name <= of or of <= name) for of in called)
