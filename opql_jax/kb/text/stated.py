@@ -26,7 +26,7 @@ from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked; factors of its probability if none states it, which leaves
 # it unsure, and if all say it of another.
-_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.2
+_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.1
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
 # of' nor 'The first director of'.
 GOES_ON = re.compile(
