@@ -32,13 +32,17 @@ _YEARS = re.compile(
 _NEARLY = re.compile(r'\b(?:nearly|almost) [a-z]+ed\b')
 # What is planned, wished for or tried, which does not say that it came true.
 _PLANNED = re.compile(
-    r'\b(?:(?:is|are|was|were|be|been) (?:now |still |also |soon )?(?:due|about|set|expected'
-    r'|supposed|meant|going|scheduled|planned|intended|asked|invited|proposed) to'
+    r'\b(?:(?:is|are|was|were|be|been) (?:now |still |also |soon )?(?:due to be|about to'
+    r'|set to (?!music)|(?:expected|supposed|meant|scheduled|planned|intended|asked|invited) to)'
     r'|(?:is|are) to (?!(?:the|an?|his|her|its|their|this|that|some)\b)[a-z]+|(?:was|were) to have'
     r'|(?<!\bhis )(?<!\bher )(?<!\ba )(?<!\bthe )will(?! of\b)'
     r'|(?:hop|plan|intend|want|wish|expect|aim|offer|attempt|threaten|promis|tr)'
     r'(?:s|ed|es|e|ned|ning|ing|ies|ied|y)? to'
-    rf'|{_NEARLY.pattern}|applied (?:for|to)|planned in|considered|proposed)\b'
+    rf'|{_NEARLY.pattern}|applied (?:for|to)|planned in|(?:has|have|had) (?:also )?considered)\b'
+)
+_ASKS_PLAN = re.compile(
+    r'\b(?:will|would|next|future|plan|hop(?:e|ing)|intend|want|wish|expect|aim|offer|attempt|threat'
+    r'|promis|tried|tries|try|due|suppos|schedul|invit|asked|appl(?:y|ied)|consider|nearly|almost)'
 )
 _LEFT = re.compile(
     r',?(?: who)?(?: has| have| had)? (?:left|resigned|retired|died|stepped down|handed over'
@@ -150,7 +154,7 @@ def _is_undone(fact: Fact, question: str) -> bool:
 
 def _is_planned(fact: Fact, question: str) -> bool:
     """Whether a sentence only plans what a question asks for, or says that it nearly was so."""
-    if not (fact.sentence and fact.target_span) or _PLANNED.search(question):
+    if not (fact.sentence and fact.target_span) or _ASKS_PLAN.search(question):
         return False
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
