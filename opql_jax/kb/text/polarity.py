@@ -44,6 +44,11 @@ _ASKS_PLAN = re.compile(
     r'\b(?:will|would|next|future|plan|hop(?:e|ing)|intend|want|wish|expect|aim|offer|attempt|threat'
     r'|promis|tried|tries|try|due|suppos|schedul|invit|asked|appl(?:y|ied)|consider|nearly|almost)'
 )
+# What somebody stays who has left or died.
+_FOR_GOOD = re.compile(
+    r'\b(?:found|author|writ|wrote|creat|invent|discover|compos|architect|design|paint|buil|direct'
+    r'|star|first|kill|win|won)'
+)
 _LEFT = re.compile(
     r',?(?: who)?(?: has| have| had)? (?:left|resigned|retired|died|stepped down|handed over'
     r'|was (?:replaced|succeeded|dismissed|sacked))\b'
@@ -135,6 +140,8 @@ def has_left(fact: Fact, question: str) -> bool:
     """Whether a fact's sentence says that its target, of a question of today, has gone."""
     is_now = _PRESENT.search(question) or _NOW.search(question)
     if not (is_now and fact.sentence and fact.target_span):
+        return False
+    if _FOR_GOOD.search(question) or asks_kin(question):
         return False
     return _LEFT.match(fact.sentence, fact.target_span[1]) is not None
 
