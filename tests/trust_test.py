@@ -21,22 +21,7 @@ from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 PACKAGE = pathlib.Path(opql_jax.__file__).parent
 SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
 
-# What runs code that it reads.
-LOADERS = set(
-    'pickle cPickle _pickle cloudpickle dill marshal shelve joblib torch yaml runpy code'.split()
-)
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
-# What opens connections.
-NETWORK = 'urllib.request http requests httpx aiohttp ftplib smtplib huggingface_hub socketserver'
-
-
-def imports(tree):
-    """The modules that a source imports, anywhere in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (node.module, *(f'{node.module}.{alias.name}' for alias in node.names))
 
 
 def calls(tree):
@@ -53,10 +38,10 @@ def calls(tree):
                 yield whole if whole in ('np.load', 'numpy.load') else function.attr, node.keywords
 
 
-def unsafe(tree):
-    """What in a source could run code that it reads, or a shell."""
-    found = [name for name in imports(tree) if name.split('.')[0] in LOADERS]
-    for name, keywords in calls(tree):
+def unsafe(text):
+    """What in a source could run code that it reads, or a shell; imports: see layers_test."""
+    found = []
+    for name, keywords in calls(ast.parse(text)):
         given = {keyword.arg: getattr(keyword.value, 'value', None) for keyword in keywords}
         pickles = given.get('allow_pickle', name.endswith('.load')) is not False
         if name in CALLS or given.get('shell') or pickles:
@@ -64,30 +49,18 @@ def unsafe(tree):
     return found
 
 
-@pytest.mark.parametrize('source', SOURCES, ids=lambda path: str(path.relative_to(PACKAGE.parent)))
-def test_no_source_runs_what_it_reads(source):
-    assert unsafe(ast.parse(source.read_text(encoding='utf-8'))) == []
-
-
-def test_no_source_opens_a_connection():
-    found, modules = set(), [*NETWORK.split(), 'socket']
+def test_no_source_runs_what_it_reads():
     for source in SOURCES:
-        for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
-            if any(name == module or name.startswith(f'{module}.') for module in modules):
-                found.add((source.relative_to(PACKAGE).as_posix(), name))
-    # A lock states the name of its host.
-    # The explorer listens, at loopback unless told otherwise; it connects to nothing.
-    assert found == {('core/locks.py', 'socket'), ('explorer/app.py', 'socket')}
+        assert unsafe(source.read_text(encoding='utf-8')) == [], source
 
 
-UNSAFE = ['import pickle', 'from torch import load', 'def f():\n    import joblib', 'eval(x)']
-UNSAFE += ['os.system(x)', 'np.load(x)', 'subprocess.run(x, shell=True)']
+UNSAFE = ['eval(x)', 'os.system(x)', 'np.load(x)', 'subprocess.run(x, shell=True)']
 UNSAFE += ['np.load(x, allow_pickle=True)', 'importlib.import_module(x)']
 
 
 @pytest.mark.parametrize('text', UNSAFE)
 def test_unsafe_sources_are_seen(text):
-    assert unsafe(ast.parse(text))
+    assert unsafe(text)
 
 
 # Checkpoints.
