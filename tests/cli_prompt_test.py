@@ -18,19 +18,14 @@ from opql_jax.cli import prompt as prompt_lib
 from opql_jax.cli.prompt import Prompt
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.change_text import add_text
-from opql_jax.kb.text.index_text import index_text
-
-from trios import TRIOS, write
 
 DESIGNED, DIED = 'Who designed the Analytical Engine?', 'Where did the father of Ada Lovelace die?'
 CTRL_D = '\x04'
 
 
-@pytest.fixture(scope='module')
-def kb(tmp_path_factory):
-    root = tmp_path_factory.mktemp('prompt')
-    index_text([write(root / 'articles', TRIOS['engine'].documents)], root / 'kb', processes=1)
-    return root / 'kb'
+@pytest.fixture
+def kb(engine_folder):
+    return engine_folder
 
 
 def command(*arguments):

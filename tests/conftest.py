@@ -91,6 +91,20 @@ def films_kb(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
+def engine_folder(tmp_path_factory):
+    """A knowledge base of the trio `engine`, which no test changes, beside its `articles`."""
+    pytest.importorskip('spacy', reason='spaCy is not installed')
+    from opql_jax.kb.text.index_text import index_text
+
+    import trios
+
+    root = tmp_path_factory.mktemp('engine')
+    trios.write(root / 'articles', trios.TRIOS['engine'].documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture(scope='session')
 def transformers():
     """The package, over torch; the test is skipped where either is absent."""
     for name in ('torch', 'transformers'):

@@ -25,8 +25,8 @@ CUT = 'the time for an answer is over'
 
 
 @pytest.fixture(scope='module')
-def kb(films_folder):
-    return opql_jax.open(films_folder, reader=False)
+def kb(films_kb):
+    return opql_jax.open(films_kb, reader=False)
 
 
 @pytest.fixture

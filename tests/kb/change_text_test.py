@@ -85,52 +85,18 @@ def numbers(kb):
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Three documents in `a`, three others in `b`, a knowledge base of the former, and one of
-    them all.
-    """
+    """Three documents in `a`, three others in `b`, and a knowledge base of the former."""
     root = tmp_path_factory.mktemp('change')
     write(root / 'a', ENGINE.documents)
     write(root / 'b', RIVER.documents)
     index_text([root / 'a'], root / 'half', processes=1)
-    index_text([root / 'a', root / 'b'], root / 'whole', processes=1)
     return root
-
-
-@pytest.fixture(scope='module')
-def grown(folder):
-    """The knowledge base of `a`, to which `b` was added."""
-    shutil.copytree(folder / 'half', folder / 'grown')
-    changed = add_text(folder / 'grown', [folder / 'b'], processes=1)
-    assert (changed.added, changed.skipped) == (3, 0)
-    return folder / 'grown'
 
 
 @pytest.fixture
 def half(folder, tmp_path):
     """A knowledge base of `a` for one test."""
     return pathlib.Path(shutil.copytree(folder / 'half', tmp_path / 'kb'))
-
-
-def test_what_was_added_is_as_if_all_had_been_indexed_at_once(folder, grown):
-    added, whole = opql_jax.open(grown), opql_jax.open(folder / 'whole')
-    assert documents(grown) == documents(folder / 'whole')
-    assert added.vocab.names == whole.vocab.names and added.vocab.aliases == whole.vocab.aliases
-    (said, relations), (said_of_whole, relations_of_whole) = facts(added), facts(whole)
-    assert said == said_of_whole
-    np.testing.assert_allclose(relations, relations_of_whole, atol=2e-3)
-    for question, *_ in (*ENGINE.asked, *RIVER.asked):
-        found = ([p.document for p in kb.retrieve(question)] for kb in (added, whole))
-        assert len(set(map(tuple, found))) == 1
-        assert added.ask(question).entities[0] == whole.ask(question).entities[0]
-    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
-    assert verify(grown, lambda line: None) == []
-
-
-def test_what_is_there_already_changes_nothing(folder, grown):
-    before = KBFolder(grown).manifest.read_bytes()
-    assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
-    assert KBFolder(grown).manifest.read_bytes() == before
-    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
 
 
 def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
@@ -342,17 +308,27 @@ def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_fo
         assert name == 'documents' or forgotten
         assert not any(each in content for each in forgotten for content in written), name
         assert {path.parent.name for path in half.glob('cache/**/*.arrow')} == {'spans'}
+    whole, manifest = tmp_path / 'anew', KBFolder(half).manifest
     stored = KBFolder(half).part(KBFolder(half).read()['text']) / 'documents.parquet'
     texts = [{'id': d.id, 'title': d.title, 'text': d.text} for d in read_documents(stored)]
-    index_text(texts, tmp_path / 'anew', processes=1)
-    assert {key: made.keys() for key, made in numbers(tmp_path / 'anew').items()} == {
-        key: made.keys() for key, made in after.items()
-    }
-    (said, relations), (said_anew, relations_anew) = (
-        facts(opql_jax.open(kb)) for kb in (half, tmp_path / 'anew')
-    )
+    index_text(texts, whole, processes=1)
+    kinds = ({key: made.keys() for key, made in each.items()} for each in (numbers(whole), after))
+    assert next(kinds) == next(kinds)
+    changed, anew = opql_jax.open(half), opql_jax.open(whole)
+    assert documents(half) == documents(whole) and changed.vocab.names == anew.vocab.names
+    assert changed.vocab.aliases == anew.vocab.aliases
+    (said, relations), (said_anew, relations_anew) = facts(changed), facts(anew)
     assert said == said_anew
     np.testing.assert_allclose(relations, relations_anew, atol=2e-3)
+    for question, *_ in RIVER.asked:
+        assert changed.ask(question).names[0] == anew.ask(question).names[0]
+        found = ([p.document for p in kb.retrieve(question)] for kb in (changed, anew))
+        assert next(found) == next(found)
+    assert verify(half, lambda line: None) == []
+    # What is there already changes nothing.
+    before, there = manifest.read_bytes(), parts(half)
+    assert add_text(half, [*texts, folder / 'b'], processes=1).skipped == len(texts)
+    assert manifest.read_bytes() == before and parts(half) == there
 
 
 KILLED = """

@@ -6,7 +6,6 @@ import pytest
 
 from opql_jax.kb.text.index_text import index_text
 
-import films
 import tiny_training
 from trios import TRIOS, write
 
@@ -25,28 +24,11 @@ def index(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
-def films_folder(tmp_path_factory):
-    """A knowledge base of the documents of `films`."""
-    root = tmp_path_factory.mktemp('films')
-    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
-    return root / 'films.kb'
-
-
-@pytest.fixture(scope='session')
 def trios_folder(tmp_path_factory):
     """A knowledge base of all trios."""
     root = tmp_path_factory.mktemp('trios')
     for name, trio in TRIOS.items():
         write(root / 'articles' / name, trio.documents)
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return root / 'kb'
-
-
-@pytest.fixture(scope='session')
-def engine_folder(tmp_path_factory):
-    """A knowledge base of the trio `engine`, beside its `articles`."""
-    root = tmp_path_factory.mktemp('engine')
-    write(root / 'articles', TRIOS['engine'].documents)
     index_text([root / 'articles'], root / 'kb', processes=1)
     return root / 'kb'
 

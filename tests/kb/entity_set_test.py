@@ -23,8 +23,8 @@ from examples import examples
 
 
 @pytest.fixture(scope='module')
-def kb(films_folder):
-    return opql_jax.open(films_folder)
+def kb(films_kb):
+    return opql_jax.open(films_kb)
 
 
 @pytest.fixture(scope='module')

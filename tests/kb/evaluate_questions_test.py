@@ -7,7 +7,7 @@ import pytest
 from opql_jax.kb.trained.evaluate_questions import evaluate_questions
 
 
-def test_questions_are_scored_together_and_by_hops(films_folder, tmp_path):
+def test_questions_are_scored_together_and_by_hops(films_kb, tmp_path):
     rows = [
         ('Who directed Night Ferry?', ['ingrid  SOLBERG'], 1),
         ('Who directed Night Ferry?', ['Graz'], 1),
@@ -18,7 +18,7 @@ def test_questions_are_scored_together_and_by_hops(films_folder, tmp_path):
         for number, (text, answers, hops) in enumerate(rows)
     ]
     (tmp_path / 'questions.jsonl').write_text('\n'.join(lines))
-    evaluation = evaluate_questions(films_folder, tmp_path / 'questions.jsonl')
+    evaluation = evaluate_questions(films_kb, tmp_path / 'questions.jsonl')
     score = lambda questions, unanswered, share: {
         'questions': questions,
         'unanswered': unanswered,
