@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import types
@@ -17,7 +16,6 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.synthetic.questions import questions
 from opql_jax.datasets.synthetic.world import generate
-from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -196,7 +194,6 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
         shutil.copytree(chain.root / part, tmp_path / 'kb' / part)
     shutil.copy(chain.root / 'manifest.json', tmp_path / 'kb')
     kb = f'--gin.KB={tmp_path / "kb"}'
-    memory = tmp_path / 'kb/memory'
     corpus = tmp_path / 'new.jsonl'
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
     text = f'Zorblax was made by {topic} in a week.'
@@ -205,12 +202,7 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', kb, *into)
     update = ['update_memory', '--gin_file=gin/runs/update_memory.gin', kb]
     inject = [*update, '--gin.ACTION=inject', '--gin.TEXT=more']
-    assert binaries(*inject, kill_before='replace manifest.json').returncode == -signal.SIGKILL
-    assert Memory.open(memory).hash() == Memory.open(chain.root / 'memory').hash()
-    assert KBFolder(tmp_path / 'kb').read()['text'] == 'text'
-    again = binaries(*inject)
-    # Nothing was left to encode.
-    assert again.returncode == 0 and ' mentions  ' not in again.stderr, again.stderr
+    succeed(*inject)
     answers = {'text': 'more', 'model': 'follow', 'memory': 'memory'}
     assert KBFolder(tmp_path / 'kb').read() == answers
     ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']

@@ -80,7 +80,6 @@ def binaries():
 @pytest.fixture(scope='session')
 def films_kb(tmp_path_factory):
     """The folder of a knowledge base of the documents about films, which no test changes."""
-    pytest.importorskip('spacy', reason='spaCy is not installed')
     from opql_jax.kb.text.index_text import index_text
 
     import films
@@ -93,7 +92,6 @@ def films_kb(tmp_path_factory):
 @pytest.fixture(scope='session')
 def engine_folder(tmp_path_factory):
     """A knowledge base of the trio `engine`, which no test changes, beside its `articles`."""
-    pytest.importorskip('spacy', reason='spaCy is not installed')
     from opql_jax.kb.text.index_text import index_text
 
     import trios

@@ -58,32 +58,19 @@ def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed
     check(sample[work, how], how, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('how', SAMPLE)
-@pytest.mark.parametrize('work', WORKS)
-def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(
-    tmp_path, work, how
-):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
-    # Which removes, and hardly writes.
-    check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)
+# (work, what happens, at how many calls, at least); some remove, and hardly write.
+MORE = [
+    *[(w, h, None, 1 if h == TEAR or w == 'compact_kb' else 5) for w in WORKS for h in SAMPLE],
+    *[('train', how, 25, 10) for how in SAMPLE],
+    *[(work, how, 12, 10) for work in ('index_text', 'change_text') for how in (KILL, FULL)],
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('how', SAMPLE)
-def test_training_with_a_fault_has_the_step_before_or_the_next_and_ends_as_without(tmp_path, how):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [('train', how, 25)])
-    check(tried, how, 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('how', [KILL, FULL])
-@pytest.mark.parametrize('work', ['index_text', 'change_text'])
-def test_a_fault_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(
-    tmp_path, work, how
-):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, 12)])
-    check(tried, how, 10)
+@pytest.mark.parametrize(('work', 'how', 'most', 'least'), MORE)
+def test_so_does_a_run_with_a_fault_at_any_call(tmp_path, work, how, most, least):
+    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, most)])
+    check(tried, how, least)
 
 
 @pytest.mark.parametrize('work', WORKS)

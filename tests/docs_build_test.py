@@ -14,8 +14,6 @@ SPHINX = re.search(
     r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
 )
 
-pytest.importorskip('myst_nb', reason='the extra docs is not installed')
-
 
 def build(output, *options, **variables):
     command = [sys.executable, '-m', *SPHINX[1].split(), *options, 'docs', output]

@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 import t5x_interface
 
-from own_process import own_process
-
-if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip(
-        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
-    )
-
 from opql_jax.core.errors import InputError
+
+from own_process import own_process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 20

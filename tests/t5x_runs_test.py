@@ -14,19 +14,14 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
-import question_records
-import tiny_training
-
-if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip(
-        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
-    )
-
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.training import optimizer, t5x_checkpoints
+
+import question_records
+import tiny_training
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ASKED = "('asked.jsonl',)"

@@ -10,6 +10,7 @@ import shutil
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import spacy
 import tensorstore
 
 import opql_jax
@@ -148,7 +149,6 @@ def test_a_tokenizer_file_that_is_none_is_told(tmp_path, content):
 
 
 def test_only_the_name_of_an_installed_package_is_taken_for_a_spacy_model(tmp_path):
-    spacy = pytest.importorskip('spacy')
     spacy.blank('en').to_disk(tmp_path / 'model')
     assert spacy.load(tmp_path / 'model')
     for model in (str(tmp_path / 'model'), tmp_path / 'model', 'blank:en'):

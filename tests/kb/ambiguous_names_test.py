@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.core.errors import InputError
 

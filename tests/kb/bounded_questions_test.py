@@ -18,8 +18,6 @@ from opql_jax.kb.trained.train_questions import read_answered
 
 import films
 
-pytest.importorskip('lark', reason='lark is not installed')
-
 ONCE = 'Who starred in the films directed by Ingrid Solberg?'
 CUT = 'the time for an answer is over'
 

@@ -4,8 +4,6 @@ import itertools
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.kb.text.choices import alternatives
 from opql_jax.kb.text.marked_questions import names_of

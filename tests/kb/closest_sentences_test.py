@@ -7,8 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record

@@ -6,8 +6,6 @@ import re
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.explorer import views
 from opql_jax.kb.text.comparison_questions import parse

@@ -95,7 +95,6 @@ def test_nothing_leads_on_from_nothing(kb, directed):
 
 @pytest.mark.parametrize('query, names', films.EXAMPLES)
 def test_examples_of_the_page(kb, query, names):
-    pytest.importorskip('lark')
     assert set(kb.query(query).names[: len(names)]) == set(names)
 
 
@@ -109,13 +108,11 @@ def test_examples_of_the_page(kb, query, names):
     """),
 )
 def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
-    pytest.importorskip('lark')
     with pytest.raises(InputError, match=f'query(, |: ){said}'):
         kb.query(query)
 
 
 def test_the_command_answers_queries(kb, capsys):
-    pytest.importorskip('lark')
     folder = str(kb.memory.directory.parent)
     query = 'Ingrid Solberg . directed'
     cli.main(['ask', folder, query, '--top', '1'])
@@ -236,7 +233,6 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     """),
 )
 def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, question):
-    pytest.importorskip('lark')
     query, question = (text.format('Ingrid Solberg') for text in (query, question))
     answer = kb.ask(question)
     found = as_query(answer, kb.sets)

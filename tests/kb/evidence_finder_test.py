@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record

@@ -17,8 +17,6 @@ from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 from opql_jax.kb.text import question_plans
 from opql_jax.kb.text.wanted import wanted_by
 
-pytest.importorskip('lark')
-
 UNITS = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
 WORDS = 'the/The/of/which/what/who/and/top/first/or/year/it/is/in/Ada/how/top 1/Ada and'
 UNITS += [f'{word} ' for word in WORDS.split('/')]

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.polarity import denies_answer, refutes

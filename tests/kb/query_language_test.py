@@ -14,8 +14,6 @@ from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 
 from examples import examples
 
-pytest.importorskip('lark')
-
 A, B, C = Entity('A'), Entity('B'), Entity('C')
 
 

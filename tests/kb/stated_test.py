@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.kb.text.stated import GOES_ON, left, says
 
