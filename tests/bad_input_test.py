@@ -10,6 +10,7 @@ from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 from opql_jax.training.objectives import Follow
 
+import records
 import tiny_training
 from documents_of import documents
 from forked_binaries import ENCODER, ROOT
@@ -71,9 +72,9 @@ class World:
     def small(self, max_tokens=128):
         """A prepared folder in which no pair is mentioned twice, with one page of 150 words."""
         first, *others = documents()
-        path, folder = self.root / 'small.jsonl', self.root / f'small{max_tokens}'
+        folder = self.root / f'small{max_tokens}'
         lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
-        path.write_text('\n'.join(json.dumps(line) for line in lines))
+        path = records.write(self.root / 'small.jsonl', lines)
         flags = ['--gin_file=gin/data/jsonl.gin', f'--gin.prepare.prepare.max_tokens={max_tokens}']
         flags += parts(kb=self.root, text=folder.name, corpus=path)
         self.succeed('prepare', *flags)

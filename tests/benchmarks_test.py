@@ -11,6 +11,7 @@ import pytest
 from opql_jax.kb.text.index_text import index_text
 
 import films
+import records
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
@@ -89,10 +90,6 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     assert field in lines[-1]
 
 
-def _write(path, records):
-    path.write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
-
-
 def _evidence(folder, data, binaries):
     """Makes a knowledge base of films, and questions about them and others."""
     index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
@@ -102,8 +99,8 @@ def _evidence(folder, data, binaries):
         'Who is the mayor of Lima?': [],
         'How tall is Mount Fuji?': [],
     }
-    records = [{'question': text, 'supporting': of} for text, of in asked.items()]
-    _write(folder / 'asked.jsonl', records)
+    lines = [{'question': text, 'supporting': of} for text, of in asked.items()]
+    records.write(folder / 'asked.jsonl', lines)
 
 
 def _films(folder, data, binaries):
@@ -117,8 +114,8 @@ def _films(folder, data, binaries):
     rows = [line.split('\t') for line in lines]
     about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
     plain = lambda question: question.replace('[', '').replace(']', '')
-    records = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
-    _write(kb.with_suffix('.jsonl'), records)
+    lines = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
+    records.write(kb.with_suffix('.jsonl'), lines)
 
 
 def _comparisons(folder, data, binaries):
@@ -128,11 +125,10 @@ def _comparisons(folder, data, binaries):
         BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
     )
     assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
-    assert len({record['kind'] for record in records}) == 5
-    few = [record for record in records if record['kind'] == 'comparison'][:2]
+    asked = records.read(made)
+    assert len({record['kind'] for record in asked}) == 5
+    few = [record for record in asked if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
-    documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
-    kept = [document for document in documents if document['id'] in needed]
+    kept = [document for document in records.read(texts) if document['id'] in needed]
     index_text(kept, folder / 'kb', processes=1)
-    _write(made, few)
+    records.write(made, few)

@@ -19,6 +19,7 @@ from opql_jax.datasets.synthetic.world import generate
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import Checkpoints
 
+import records
 import tiny_training
 from forked_binaries import ENCODER, ENVIRONMENT, ROOT
 from gin_files import GIN
@@ -44,11 +45,6 @@ def train(stage, kb, *flags):
 def snapshot(folder):
     """Every path below a folder, with size and time of change."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob('*')}
-
-
-def records_of(path):
-    """The records of a JSON Lines file."""
-    return list(map(json.loads, path.read_text().splitlines()))
 
 
 def hops_of(printed):
@@ -102,10 +98,10 @@ def chain(binaries, tmp_path_factory):
             str.split, ('Ann made Emma', 'Jo made Lucy', 'Rome near Bonn', 'York near Ulm')
         )
     ]
-    (root / 'labelled.jsonl').write_text('\n'.join(map(json.dumps, sentences)))
+    records.write(root / 'labelled.jsonl', sentences)
     read = {'source': 'a', 'question': 'who met Emma', 'passages': ['Ann met Emma']}
     read |= {'answers': [[0, 0, 3]], 'supports': [1]}
-    (root / 'examples.jsonl').write_text(json.dumps(read))
+    records.write(root / 'examples.jsonl', [read])
     known = [to_record(question, world.vocab()) for question in first('train', 1, 2)]
     write_questions(root / 'open.jsonl', known)
     without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', '--gin.ENTITY_LAYER=0']
@@ -175,7 +171,7 @@ def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(c
         for _, entity, (start, target, _, sentence) in rows:
             assert entity == target and start in sentence and target in sentence
     assert {start for _, _, (start, *_) in hops[0]} == {topic}
-    record, *_ = records_of(chain.root / 'mine.jsonl')
+    record, *_ = records.read(chain.root / 'mine.jsonl')
     vocab = Prepared(chain.root / 'text').vocab
     between = {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]}
     assert between <= set(record['traces'][0][0]['entities'])
@@ -197,7 +193,7 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     corpus = tmp_path / 'new.jsonl'
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
     text = f'Zorblax was made by {topic} in a week.'
-    corpus.write_text(json.dumps({'id': 'new', 'title': 'Zorblax', 'text': text}), encoding='utf-8')
+    records.write(corpus, [{'id': 'new', 'title': 'Zorblax', 'text': text}])
     into = ['--gin.EXTENDS=text', '--gin.TEXT=more']
     succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', kb, *into)
     update = ['update_memory', '--gin_file=gin/runs/update_memory.gin', kb]

@@ -1,6 +1,5 @@
 """A folder has one writer at a time: a second one is told who the first is, and changes nothing."""
 
-import json
 import os
 import pathlib
 
@@ -14,6 +13,7 @@ from opql_jax.recipes import recipe
 
 import ann_memories
 import prepare_by_parts
+import records
 import tiny_memories
 import tiny_training
 from graph_kb import QUESTIONS, ring
@@ -28,14 +28,12 @@ def world(tmp_path_factory):
 
 def corpus(folder, name):
     """A file of passages about a person of this name."""
-    path = folder / f'{name}.jsonl'
     mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}
     mentions = [mention(0, name), mention(len(name) + 7, 'Eve')]
     about = {'title': name, 'title_entity': name, 'mentions': mentions}
     texts = [f'{name} knows Eve since {1900 + i}.' for i in range(8)]
-    records = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
-    path.write_text('\n'.join(map(json.dumps, records)))
-    return path
+    lines = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
+    return records.write(folder / f'{name}.jsonl', lines)
 
 
 def write_index(folder):

@@ -19,6 +19,7 @@ from opql_jax.datasets.texts_in_memory import as_sources
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 
+import records
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
 
 _PARTS = [IN_TEXT[first : first + 64] for first in range(0, len(IN_TEXT), 64)]
@@ -128,7 +129,7 @@ def test_scores_and_counts(opql, tmp_path):
         {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
         for text in (QUESTION, 'Who is Zorblax?')
     ]
-    file.write_text(''.join(json.dumps(record) + '\n' for record in asked))
+    records.write(file, asked)
     assert opql('evaluate', file, '--show', 9)[0] == 0
     code, out, _ = opql('evaluate', file, '--json')
     assert code == 0 and dangerous_in(json.dumps(json.loads(out), ensure_ascii=False))

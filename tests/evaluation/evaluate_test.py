@@ -12,7 +12,8 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.scoring import means
 
-from graph_kb import GraphKB, ask, lines_of
+import records as records_lib
+from graph_kb import GraphKB, ask
 
 # Entities whose names differ in case only are two.
 NAMES = ['Film 1', 'Film 2', 'actor', 'director', 'DIRECTOR']
@@ -104,7 +105,7 @@ def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
     counts['unknown_topics'] = sum(case[0] not in NAMES for case, _ in asked)
     counts['unknown_answers'] = sum(map(bool, unknown))
     assert found == pytest.approx(means(rows) | counts)
-    lines = lines_of(path)
+    lines = records_lib.read(path)
     assert [line['right'] for line in lines] == sorted(bool(row['hits@1']) for row in rows)
     assert {line['id']: line['gold'] for line in lines} == {
         question.id: sorted(case[1]) for case, question in asked

@@ -11,7 +11,8 @@ from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
 from opql_jax.kb.trained.question_sets import write_answers
 
-from graph_kb import NAMES, QUESTIONS, VOCAB, lines_of, ring
+from graph_kb import NAMES, QUESTIONS, VOCAB, ring
+from records import read
 
 CHUNKS = [QUESTIONS[:4], QUESTIONS[4:8], QUESTIONS[8:]]
 
@@ -48,7 +49,7 @@ def test_every_question_gets_a_line_in_order(tmp_path, whole):
     path = tmp_path / 'a' / 'out.jsonl'
     assert write_answers(ring(), QUESTIONS, path) == len(QUESTIONS)
     assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
-    records = lines_of(path)
+    records = read(path)
     assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
     asked = [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
     assert [r['question'] for r in records] == asked

@@ -1,10 +1,10 @@
 """Answers to a file of plain questions are scored, together and by the hops that they take."""
 
-import json
-
 import pytest
 
 from opql_jax.kb.trained.evaluate_questions import evaluate_questions
+
+import records
 
 
 def test_questions_are_scored_together_and_by_hops(films_kb, tmp_path):
@@ -14,11 +14,10 @@ def test_questions_are_scored_together_and_by_hops(films_kb, tmp_path):
         ('Who directed The Zorblax Affair?', ['Graz'], 2),
     ]
     lines = [
-        json.dumps({'id': number, 'question': text, 'answers': answers, 'hops': hops})
+        {'id': number, 'question': text, 'answers': answers, 'hops': hops}
         for number, (text, answers, hops) in enumerate(rows)
     ]
-    (tmp_path / 'questions.jsonl').write_text('\n'.join(lines))
-    evaluation = evaluate_questions(films_kb, tmp_path / 'questions.jsonl')
+    evaluation = evaluate_questions(films_kb, records.write(tmp_path / 'q.jsonl', lines))
     score = lambda questions, unanswered, share: {
         'questions': questions,
         'unanswered': unanswered,

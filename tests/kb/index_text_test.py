@@ -2,7 +2,6 @@
 plain words are answered with sentences.
 """
 
-import json
 import pathlib
 import shutil
 
@@ -22,6 +21,7 @@ from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.models import bulk_encoding, passage_encoder
 
+import records
 import spark_session
 from trios import TRIOS, write
 
@@ -202,12 +202,11 @@ def test_the_command_retrieves_for_a_file_of_questions(folder, tmp_path):
     kb = str(folder / 'kb')
     questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
     asked = {7: 'Who designed the Analytical Engine?', 'b': 'who is it?'}
-    lines = [json.dumps({'id': key, 'question': text}) for key, text in asked.items()]
-    questions.write_text('\n'.join(lines))
+    records.write(questions, [{'id': key, 'question': text} for key, text in asked.items()])
     cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
-    records = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [record['id'] for record in records] == [7, 'b']
-    assert all(len(record['documents']) == 2 for record in records)
+    found = records.read(out)
+    assert [record['id'] for record in found] == [7, 'b']
+    assert all(len(record['documents']) == 2 for record in found)
 
     with pytest.raises(SystemExit, match='error: .*does not exist'):
         cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])

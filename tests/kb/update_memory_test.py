@@ -4,7 +4,6 @@ is found afterwards, and what is refused.
 
 import collections
 import functools
-import json
 import math
 import pathlib
 import shutil
@@ -28,6 +27,7 @@ from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
+import records
 import tiny_training
 
 
@@ -51,11 +51,6 @@ def world(world, tmp_path_factory):
     return shutil.copytree(world, tmp_path_factory.mktemp('update') / 'kb')
 
 
-def write_lines(path, records):
-    path.write_text('\n'.join(map(json.dumps, records)))
-    return str(path)
-
-
 @pytest.fixture(scope='module')
 def extended(world):
     """The prepared folder with new text about two films, and the person who made one of them."""
@@ -68,7 +63,7 @@ def extended(world):
         {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
         {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
     ]
-    reader = JsonLines(write_lines(world / 'new.jsonl', new))
+    reader = JsonLines(str(records.write(world / 'new.jsonl', new)))
     prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
     return Prepared(world / 'extended'), person
 
@@ -293,9 +288,9 @@ def extend(tmp_path):
 
     def extend(name, base, identifier, title, text, entities=()):
         document = {'id': identifier, 'title': title, 'text': text}
-        texts = write_lines(tmp_path / f'{name}.jsonl', [document])
-        names = write_lines(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
-        reader = JsonLines(texts, entities=names if entities else None)
+        texts = records.write(tmp_path / f'{name}.jsonl', [document])
+        names = records.write(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
+        reader = JsonLines(str(texts), entities=str(names) if entities else None)
         prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
         return tmp_path / name
 

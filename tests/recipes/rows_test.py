@@ -19,6 +19,7 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
 from opql_jax.recipes.recipe import Options, run
 
+import records
 import tiny_bert
 import tiny_docred
 import tiny_metaqa
@@ -107,11 +108,6 @@ def write_wikipedia(folder, pairs):
     write_dump(folder / 'pages.xml.bz2', documents, EntityVocab.from_names([a for a, _ in pairs]))
 
 
-def write_lines(path, records):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text('\n'.join(map(json.dumps, records)), encoding='utf-8')
-
-
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
     """A folder of data sets of a few documents each."""
@@ -134,14 +130,14 @@ def data(tmp_path_factory):
     for a, b in zip(people[:3], people[5:]):
         linked += [stated(f'{a} {verb} {b} .', a, b, name) for verb, name in verbs.items()]
         labelled += [stated(f'{a} is {name} of {b}', a, b, name) for name in named]
-    write_lines(folder / 'linked_sentences/sentences.jsonl', linked)
-    write_lines(folder / 'wiki64/sentences.jsonl', labelled)
+    records.write(folder / 'linked_sentences/sentences.jsonl', linked)
+    records.write(folder / 'wiki64/sentences.jsonl', labelled)
     side = lambda uri: {'uri': uri, 'boundaries': None, 'surfaceform': None}
     director = {'uri': 'P57', 'surfaceform': 'director'}
     triple = {'subject': side('Q1'), 'predicate': director, 'object': side('Q2')}
     entities = [{'uri': 'Q1', 'boundaries': [0, 5]}, {'uri': 'Q2', 'boundaries': [18, 24]}]
     made = {'text': 'Alien was made by Ridley.', 'entities': entities, 'triples': [triple]}
-    write_lines(folder / 'trex/documents.jsonl', [made])
+    records.write(folder / 'trex/documents.jsonl', [made])
     documents, asked, about = [], [], []
     for i, (a, b) in enumerate(pairs):
         topic = {'topic_mid': f'm.{i}', 'topic': {'label': a}, 'relations': ['r']}
@@ -150,8 +146,8 @@ def data(tmp_path_factory):
         documents.append({'id': str(i), 'title': a, 'text': text})
         taught = {'question': f'Who taught {a}?', 'answers': [b]}
         about.append({'source': f'{i}:0', 'sentence': text, **taught})
-    write_lines(folder / 'openqa/webqsp_train.jsonl', asked)
-    write_lines(folder / 'qa/qamr.jsonl', about)
+    records.write(folder / 'openqa/webqsp_train.jsonl', asked)
+    records.write(folder / 'qa/qamr.jsonl', about)
     write_wikipedia(folder / 'wikipedia', pairs)
     sizes = {'num_hidden_layers': 5, 'max_position_embeddings': 512}
     bert = tiny_bert.write(folder / 'bert-base-uncased', tiny_bert.fake_tensors(**sizes), **sizes)
@@ -163,8 +159,8 @@ def data(tmp_path_factory):
         hop = {'id': f'hop-{i}', 'supporting': [str(i), str(i + 1)], 'answer': b}
         hops.append(hop | {'question': f'Who taught the teacher of {a}?'})
     for name in ('musique', 'hotpotqa'):
-        write_lines(folder / f'multihop/{name}_corpus.jsonl', documents)
-        write_lines(folder / f'multihop/{name}_questions.jsonl', hops)
+        records.write(folder / f'multihop/{name}_corpus.jsonl', documents)
+        records.write(folder / f'multihop/{name}_questions.jsonl', hops)
     return folder
 
 

@@ -2,7 +2,6 @@
 hard to write.
 """
 
-import json
 import types
 
 import numpy as np
@@ -89,7 +88,3 @@ QUESTIONS = [ask(VOCAB, name, NAMES[:1], i) for i, name in enumerate([*NAMES, 'u
 
 def ring(**options):
     return GraphKB(VOCAB, RING, **options)
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]]
