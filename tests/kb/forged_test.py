@@ -34,8 +34,7 @@ def test_a_forged_file_is_read_as_something_valid_or_told(call, tmp_path, kind, 
     # waiting for good.
     with own_process() if kind == 'scann' else contextlib.nullcontext(call) as survey:
         found = survey(forged_folders.survey, kind, tmp_path, every)
-    print(kind, dict(forge.summary(found)))
     # ScaNN reads its own settings in C++ and may crash on what others write: trust.md says so.
     for name, what in forge.broken(found).items():
         assert '.pb' in name and 'ended by SIG' in what, f'{name}: {what}'
-    assert forge.summary(found)['told'] > len(found) / 4
+    assert list(found.values()).count('told') > len(found) / 4

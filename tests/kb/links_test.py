@@ -2,7 +2,6 @@
 written or removed, and nothing blocks.
 """
 
-import contextlib
 import gc
 import hashlib
 import json
@@ -85,33 +84,25 @@ def state(path):
     return [(each.name, each.lstat().st_mtime_ns, content(each)) for each in paths]
 
 
-@contextlib.contextmanager
-def time_limit():
-    """Ends what blocks."""
-
-    def stop(*_):
-        raise AssertionError('blocked')
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+@pytest.fixture(autouse=True)
+def ends_what_blocks():
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail('blocked'))
+    yield
+    signal.signal(signal.SIGALRM, before)
 
 
 def run(command, kb):
     """What a command gives, or the InputError that it ends in."""
-    with time_limit():
-        try:
-            return COMMANDS[command](kb)
-        except InputError as error:
-            assert '\n' not in str(error) and str(kb) in str(error)
-            return error
-        finally:
-            # What was made since; a whole collection would search all that is imported.
-            gc.collect(1)
+    signal.alarm(SECONDS)
+    try:
+        return COMMANDS[command](kb)
+    except InputError as error:
+        assert '\n' not in str(error) and str(kb) in str(error)
+        return error
+    finally:
+        signal.alarm(0)
+        # What was made since; a whole collection would search all that is imported.
+        gc.collect(1)
 
 
 def everything(kb):
@@ -143,6 +134,22 @@ EVERY = [pytest.param(8, id='some'), pytest.param(1, id='all', marks=pytest.mark
 SELDOM = 3
 
 
+def with_each(folder, names, make, command, tmp_path, copy):
+    """Yields names, copies of a folder with something else in the place of what has that name, and
+    what a command came to there; what this leads to stays as it was.
+    """
+    for name in names:
+        kb = pathlib.Path(shutil.copytree(folder, tmp_path / 'films.kb', copy_function=copy))
+        outside = tmp_path / 'outside'
+        make(kb / name, outside)
+        before = state(outside)
+        found = run(command, kb)
+        assert state(outside) == before, name
+        yield name, kb, found
+        for path in (kb, outside):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 @pytest.mark.parametrize('every', EVERY)
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
 def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(
@@ -150,18 +157,12 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 ):
     """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
     names, told = everything(versions)[::every], 0
-    for number, name in enumerate(names):
-        kb = pathlib.Path(shutil.copytree(versions, tmp_path / str(number) / 'films.kb'))
-        outside = tmp_path / str(number) / 'outside'
-        make(kb / name, outside)
-        before = state(outside)
-        told += isinstance(run('compact', kb), InputError)
-        assert state(outside) == before, name
+    for name, kb, found in with_each(versions, names, make, 'compact', tmp_path, shutil.copy2):
+        told += isinstance(found, InputError)
         if not name.startswith(tuple(two_versions.ANSWERING.values())):
             for part in two_versions.ANSWERING.values():
                 # A lock may have been in it.
                 assert state(kb / part)[1:] == state(versions / part)[1:], name
-        shutil.rmtree(tmp_path / str(number))
     assert 0 < told < len(names) / 2 if every > 1 else 2 <= told < len(names) / 4
 
 
@@ -184,23 +185,14 @@ def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     names = needed[start :: every if make is link else every * SELDOM]
     if make is link:
         names += others[:: 16 * every]
-    for number, name in enumerate(names):
-        # The copies share files with the whole, so that one that was written in its place would
-        # show there.
-        kb = pathlib.Path(
-            shutil.copytree(whole, tmp_path / str(number) / 'films.kb', copy_function=os.link)
-        )
-        outside = tmp_path / str(number) / 'outside'
-        make(kb / name, outside)
-        before = state(outside)
-        found = run(command, kb)
-        assert state(outside) == before, name
+    # The copies share files with the whole, so that one that was written in its place would show
+    # there.
+    for name, _, found in with_each(whole, names, make, command, tmp_path, os.link):
         if isinstance(found, InputError):
             told += 1
             assert make is not link or ' is a link; ' in str(found), f'{name}: {found}'
         elif command == 'ask':
             assert found == right, name
-        shutil.rmtree(tmp_path / str(number))
     assert told > len(names) / 4 if every == 1 else told or make is not link
     assert answers(whole) == right
 

@@ -6,7 +6,6 @@ read what was there, or something else that is valid, or say in one line which f
 another exception, a number that is not finite, or more memory than `HEADROOM`.
 """
 
-import collections
 import contextlib
 import io
 import itertools
@@ -360,12 +359,6 @@ def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def summary(found: dict[str, str]) -> collections.Counter:
-    """How often each outcome was."""
-    wrong = broken(found)
-    return collections.Counter('broken' if name in wrong else found[name] for name in found)
 
 
 def broken(found: dict[str, str]) -> dict[str, str]:
