@@ -2,11 +2,11 @@
 
 import pytest
 
-import opql_jax
 from opql_jax.core.errors import InputError
 
 from examples import examples
 
+READER = False
 DOCUMENTS = {
     'Franz Schubert': 'Franz Schubert was an Austrian composer. Schubert was born in Vienna in '
     '1797. He admired the music of Ludwig van Beethoven.',
@@ -15,12 +15,6 @@ DOCUMENTS = {
     'Printers of London': 'Erik Lind was a printer, who died in London in 1850. He was born in '
     'Uppsala and knew Franz Peter Schubert.',
 }
-
-
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(DOCUMENTS), reader=False) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

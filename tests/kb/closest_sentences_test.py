@@ -7,29 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
 from examples import examples
 
-TRIAL = (
-    'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine '
-    'or placebo. The study was coordinated by Paolo Reschi and carried out at eleven centres. It '
-    'lasted until 2019. A report on hip fractures comes from Cork. The study of fractures was paid '
-    'for by the Larkin Fund.'
-)
-HANDBOOK = (
-    'Requests for leave are entered in Perch. This page was last revised on 12 March 2024. The '
-    'review talk takes place in the Kiln Room in spring. Laptops are given out by the Systems '
-    'Group, whose head is Yusuf Amrani.'
-)
-
-
-@pytest.fixture(scope='module')
-def kb(index):
-    return opql_jax.open(index({'Staff handbook': HANDBOOK, 'untitled': TRIAL}))
+DOCUMENTS = {
+    'Staff handbook': 'Requests for leave are entered in Perch. This page was last revised on 12 '
+    'March 2024. The review talk takes place in the Kiln Room in spring. Laptops are given out by '
+    'the Systems Group, whose head is Yusuf Amrani.',
+    'untitled': 'In the Brightside trial, 618 adults with at least six attacks a month were given '
+    'velotrazine or placebo. The study was coordinated by Paolo Reschi and carried out at eleven '
+    'centres. It lasted until 2019. A report on hip fractures comes from Cork. The study of '
+    'fractures was paid for by the Larkin Fund.',
+}
 
 
 @pytest.mark.parametrize(

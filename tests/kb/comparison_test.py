@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-import opql_jax
 from opql_jax.explorer import views
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import Name, names_of
@@ -235,12 +234,6 @@ DOCUMENTS = {
     '1950. Per Lund did not lead the first survey of the Orla. Trondheim is a city. Bergen is a '
     'city.',
 }
-
-
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(DOCUMENTS)) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

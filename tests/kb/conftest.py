@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
 import tiny_training
@@ -21,6 +22,14 @@ def index(tmp_path_factory):
         return folder
 
     return index
+
+
+@pytest.fixture(scope='module')
+def kb(index, request):
+    """The knowledge base of a module's DOCUMENTS, which are not read if its READER is False."""
+    reader = getattr(request.module, 'READER', None)
+    with opql_jax.open(index(request.module.DOCUMENTS), reader=reader) as opened:
+        yield opened
 
 
 @pytest.fixture(scope='session')

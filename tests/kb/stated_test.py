@@ -2,7 +2,6 @@
 
 import pytest
 
-import opql_jax
 from opql_jax.kb.text.stated import GOES_ON, left, says
 
 from examples import examples
@@ -57,7 +56,7 @@ def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
     assert bool(GOES_ON.match(sentence)) is (goes_on == 'yes')
 
 
-TEXTS = {
+DOCUMENTS = {
     'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
     'appointed in 2009.',
     'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
@@ -74,12 +73,6 @@ TEXTS = {
     'saw the Skarn Tower.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
-
-
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(TEXTS)) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(
