@@ -13,6 +13,7 @@ from opql_jax.training.objectives import Follow
 import records
 import tiny_training
 from documents_of import documents
+from examples import table
 from forked_binaries import ENCODER, ROOT
 from question_records import question_record
 
@@ -213,19 +214,14 @@ def test_a_binary_without_its_folders_asks_for_one(world, binary):
     assert f'\n{missing} = %gin.REQUIRED\n' in (ROOT / file).read_text()
 
 
-@pytest.mark.parametrize(
-    'flag, said',
-    [
-        ('--gin.TEXTS=x', "error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$"),
-        ('--gin.nothing.here=1', 'error: .*nothing'),
-        (
-            '--dryrun',
-            "FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run",
-        ),
-        ('--gin_file=gin/none.gin', 'error: Unable to open file: gin/none.gin'),
-        ('--gin.CORPUS', 'error: --gin.CORPUS: write --gin.NAME=VALUE$'),
-    ],
-)
+@table("""
+    flag | said
+    --gin.TEXTS=x | error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$
+    --gin.nothing.here=1 | error: .*nothing
+    --dryrun | FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run
+    --gin_file=gin/none.gin | error: Unable to open file: gin/none.gin
+    --gin.CORPUS | error: --gin.CORPUS: write --gin.NAME=VALUE$
+""")
 def test_a_misspelt_flag_or_binding_is_named(world, flag, said):
     done = world.binaries(*least('eval'), flag)
     assert done.returncode == 1 and 'Traceback' not in done.stderr

@@ -1,6 +1,5 @@
 """Every benchmark runs at a tiny size, and prints a JSON object a line with what it measures."""
 
-import importlib.util
 import json
 import pathlib
 import subprocess
@@ -12,45 +11,35 @@ from opql_jax.kb.text.index_text import index_text
 
 import films
 import records
+from examples import examples
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
-# What it is run with, and a field of its last line, by the name of a script or of a subject of one;
-# of `others` only those run that are installed.
+# A script or a subject of one, a field of its last line, and what it is run with; of `others` only
+# those run that are installed.
 TINY = {
-    'calibration': ('{folder}/sets', 'bias'),
-    'calibration_sets': ('{folder} --data {data} --sets articles --questions 12', 'questions'),
-    'comparisons': ('--questions {folder}/made.jsonl --kb {folder}/kb', 'among_five'),
-    'evidence': ('--questions {folder}/asked.jsonl --kb {folder}/kb', 'weights'),
-    'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
-    'others': ('--percent 1 --data {data}', 'over_baseline'),
-    'recognition': ('--documents 3 --data {data}/redocred', 'precision'),
-    'retrieval': ('--percent 1 --data {data} --out {folder}', 'recall@5'),
-    'search memory': ('--rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64', 'over_exact'),
-    'search follow': ('--rows 2000 --dim 16 --queries 1,20 --k 4', 'whole_over_follow'),
-    'search index': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'steps relations': ('--model tiny --rows 16 --length 16 --threads 1', 'ratio'),
-    'steps lm': ('--model tiny --entries 300 --entities 50 --rows 8 --length 16', 'on_over_off'),
-    'steps saves': ('--model tiny --entities 300 --rows 16 --length 16', 'lost_seconds'),
-    'tpu_compile search': (
-        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --k 4',
-        'compile_seconds',
-    ),
-    'tpu_compile lm': (
-        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --k 4 --model minilm '
-        '--rows 2 --length 64',
-        'compile_seconds',
-    ),
+    name: (field, options)
+    for name, field, options in examples("""
+    calibration | bias | {folder}/sets
+    calibration_sets | questions | {folder} --data {data} --sets articles --questions 12
+    comparisons | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
+    evidence | weights | --questions {folder}/asked.jsonl --kb {folder}/kb
+    input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
+    others | over_baseline | --percent 1 --data {data}
+    recognition | precision | --documents 3 --data {data}/redocred
+    retrieval | recall@5 | --percent 1 --data {data} --out {folder}
+    search memory | over_exact | --rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64
+    search follow | whole_over_follow | --rows 2000 --dim 16 --queries 1,20 --k 4
+    search index | exact_over_scann | --rows 20000 --dim 16 --queries 1,3 --k 4
+    steps relations | ratio | --model tiny --rows 16 --length 16 --threads 1
+    steps lm | on_over_off | --model tiny --entries 300 --entities 50 --rows 8 --length 16
+    steps saves | lost_seconds | --model tiny --entities 300 --rows 16 --length 16
+    tpu_compile search | compile_seconds | {tpu} --relation_dim 64 --queries 8
+    tpu_compile lm | compile_seconds | {tpu} --relation_dim 64 --model minilm --rows 2 --length 64
+    """)
 }
-NEEDS = {
-    'search index': ['scann'],
-    'steps relations': ['torch', 'transformers'],
-    **dict.fromkeys(['tpu_compile search', 'tpu_compile lm'], ['libtpu']),
-    **dict.fromkeys(
-        'calibration calibration_sets comparisons evidence others recognition retrieval'.split(),
-        ['spacy'],
-    ),
-}
+TPU = '--entries 9000 --entities 300 --entity_dim 64 --k 4'
+NEEDS = {'search index': 'scann', 'tpu_compile search': 'libtpu', 'tpu_compile lm': 'libtpu'}
 
 
 def test_every_benchmark_is_tried():
@@ -68,16 +57,15 @@ QUICK = {'evidence', 'search follow'}
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
 )
 def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
-    for package in NEEDS.get(name, ()):
-        if not importlib.util.find_spec(package):
-            pytest.skip(f'{package} is not installed')
-    options, field = TINY[name]
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    field, options = TINY[name]
     prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}.get(name)
     needs_data = '{data}' in options or name in ('calibration', 'comparisons')
     data = request.getfixturevalue('shared_data') if needs_data else None
     if prepare:
         prepare(tmp_path, data, binaries)
-    words = options.format(folder=tmp_path, data=data).split()
+    words = options.format(folder=tmp_path, data=data, tpu=TPU).split()
     script, *subject = name.split()
     command = [BENCHMARKS / f'{script}.py', *subject, *words, '--json']
     if name == 'steps relations':  # one as its user starts it, with nothing imported yet

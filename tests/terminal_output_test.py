@@ -21,6 +21,7 @@ from opql_jax.kb.text.index_text import index_text
 
 import records
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
+from examples import table
 
 _PARTS = [IN_TEXT[first : first + 64] for first in range(0, len(IN_TEXT), 64)]
 NAMES = [f'Kim{number} {part}x Lee{number}' for number, part in enumerate(_PARTS)]
@@ -156,16 +157,14 @@ def test_a_table_holds_none(kb, opql, tmp_path):
     assert text.count('\r\n') == len(kb.memory) + 1
 
 
-@pytest.mark.parametrize(
-    'command',
-    [
-        ['verify', '{}'],
-        ['infer', '--gin_file={}'],
-        ['infer', '--gin_file=gin/runs/infer.gin', '{}'],
-    ],
-)
+@table("""
+    command
+    verify {}
+    infer --gin_file={}
+    infer --gin_file=gin/runs/infer.gin {}
+""")
 def test_binaries_escape_what_they_are_given(binaries, command):
     for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
-        done = binaries(*(part.format(f'gone{text}') for part in command))
+        done = binaries(*(part.format(f'gone{text}') for part in command.split()))
         assert done.returncode and 'gone' in done.stderr
         assert dangerous_in(done.stdout + done.stderr) == set()

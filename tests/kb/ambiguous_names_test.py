@@ -4,7 +4,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 
-from examples import examples
+from examples import table
 
 READER = False
 DOCUMENTS = {
@@ -17,14 +17,12 @@ DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize(
-    'question, near',
-    examples("""
-        Where did Zorblatt meet Franz Schubert? | the text has no name 'Zorblatt'
-        Did Schubert know Eric Lindt in London? | no name 'Eric Lindt'; did you mean 'Erik Lind'
-        Where was Franz Schubbert of Vienna born? | 'Franz Schubbert'; did you mean 'Franz Schubert'
-    """),
-)
+@table("""
+    question | near
+    Where did Zorblatt meet Franz Schubert? | the text has no name 'Zorblatt'
+    Did Schubert know Eric Lindt in London? | no name 'Eric Lindt'; did you mean 'Erik Lind'
+    Where was Franz Schubbert of Vienna born? | 'Franz Schubbert'; did you mean 'Franz Schubert'
+""")
 def test_beside_known_names_a_note_tells_of_an_unknown_one_and_the_nearest(kb, question, near):
     assert near in kb.ask(question).to_record(1)['note']
 

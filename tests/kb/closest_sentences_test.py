@@ -11,7 +11,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
-from examples import examples
+from examples import table
 
 DOCUMENTS = {
     'Staff handbook': 'Requests for leave are entered in Perch. This page was last revised on 12 '
@@ -24,15 +24,13 @@ DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize(
-    'question, right',
-    examples("""
-        When was this page last revised? | 12 March 2024
-        Where does the review talk take place? | Kiln Room
-        In which system are requests for leave entered? | Perch
-        Who is the head? | Yusuf Amrani
-    """),
-)
+@table("""
+    question | right
+    When was this page last revised? | 12 March 2024
+    Where does the review talk take place? | Kiln Room
+    In which system are requests for leave entered? | Perch
+    Who is the head? | Yusuf Amrani
+""")
 def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(
     kb, question, right
 ):

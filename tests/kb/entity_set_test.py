@@ -19,7 +19,7 @@ from opql_jax.kb.text.question_plans import Step
 from opql_jax.kb.text.text_answerer import Entries
 
 import films
-from examples import examples
+from examples import table
 
 
 @pytest.fixture(scope='module')
@@ -98,15 +98,13 @@ def test_examples_of_the_page(kb, query, names):
     assert set(kb.query(query).names[: len(names)]) == set(names)
 
 
-@pytest.mark.parametrize(
-    'query, said',
-    examples("""
-        Clara Holm . in & Nigt Ferry | column 19: unknown .*'Nigt Ferry'; did you mean 'Night Ferry'
-        Oslo . born [entity= Lind] | column 22: 'Lind' may be 2 entities
-        Oslo [kind=persn] | column 12: unknown kind 'persn': there are concept, date, event,
-        | expected a string that is not blank
-    """),
-)
+@table("""
+    query | said
+    Clara Holm . in & Nigt Ferry | column 19: unknown .*'Nigt Ferry'; did you mean 'Night Ferry'
+    Oslo . born [entity= Lind] | column 22: 'Lind' may be 2 entities
+    Oslo [kind=persn] | column 12: unknown kind 'persn': there are concept, date, event,
+    | expected a string that is not blank
+""")
 def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
     with pytest.raises(InputError, match=f'query(, |: ){said}'):
         kb.query(query)
@@ -224,14 +222,12 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     assert loss(lower) < loss(params) - 0.5
 
 
-@pytest.mark.parametrize(
-    'query, question',
-    examples("""
-        Night Ferry . ^directed | Who directed Night Ferry?
-        Tomas Lind . born | Where was Tomas Lind born?
-        {0} . films directed by . starred in | Who starred in the films directed by {0}?
-    """),
-)
+@table("""
+    query | question
+    Night Ferry . ^directed | Who directed Night Ferry?
+    Tomas Lind . born | Where was Tomas Lind born?
+    {0} . films directed by . starred in | Who starred in the films directed by {0}?
+""")
 def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, question):
     query, question = (text.format('Ingrid Solberg') for text in (query, question))
     answer = kb.ask(question)

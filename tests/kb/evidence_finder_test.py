@@ -18,7 +18,7 @@ from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
 from opql_jax.kb.text.values import number
 from opql_jax.models.reader import Reading, Span
 
-from examples import examples
+from examples import table
 
 QUESTION = 'Who designed the Analytical Engine?'
 
@@ -67,13 +67,17 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
 
 
-@pytest.mark.parametrize(
-    'read, shown',
-    [
-        ('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#'),
-        ('9 metres long', '9 metres'), ('It', None), ('nobody', None), ('its 4 legs', '4 legs'),
-    ],
-)  # fmt: skip
+@table("""
+    read | shown
+    ## |
+    ## Parts | Parts
+    **Oak** | Oak
+    C# | C#
+    9 metres long | 9 metres
+    It |
+    nobody |
+    its 4 legs | 4 legs
+""")
 def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
     text = (
         '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat '
@@ -95,7 +99,7 @@ def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(
     )
     followed = SimpleNamespace(entities=np.zeros(0, int))
     (evidence,) = finder.find([SimpleNamespace(text='')], [followed])
-    assert list(evidence.texts) == ([] if shown is None else [shown])
+    assert list(evidence.texts) == [shown] * bool(shown)
 
 
 def test_what_only_following_found_is_read_too(kb):
@@ -140,21 +144,19 @@ def test_without_the_reader_no_passage_is_read(kb, trios_folder):
     assert (answer.entities >= 0).all()
 
 
-@pytest.mark.parametrize(
-    'text, read, whole',
-    examples("""
-        It has 1,345,596 inhabitants. | 345 | 1,345,596
-        some 0.3 °C per decade | 0 | 0.3 °C
-        up to 30% of them | 30 | 30%
-        a single-step, 5-cylinder engine | 5 | 5
-        aged 9–18. | 9 | 9
-        A folk-rock group | rock | folk-rock
-        the Dutch-born painter | Dutch | Dutch
-        CEO Satya Nadella, founder | ya Nadella | Satya Nadella
-        In 1912, 30 people came. | 1912 | 1912
-        of the early 19th century | 19 | 19th
-    """),
-)
+@table("""
+    text | read | whole
+    It has 1,345,596 inhabitants. | 345 | 1,345,596
+    some 0.3 °C per decade | 0 | 0.3 °C
+    up to 30% of them | 30 | 30%
+    a single-step, 5-cylinder engine | 5 | 5
+    aged 9–18. | 9 | 9
+    A folk-rock group | rock | folk-rock
+    the Dutch-born painter | Dutch | Dutch
+    CEO Satya Nadella, founder | ya Nadella | Satya Nadella
+    In 1912, 30 people came. | 1912 | 1912
+    of the early 19th century | 19 | 19th
+""")
 def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
     start = text.index(read)
     start, end = whole_words(text, start, start + len(read))
