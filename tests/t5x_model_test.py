@@ -121,9 +121,7 @@ def check_metrics(metrics, loss, scalars):
 
 
 def check_gradient(model, batches):
-    """The loss, metrics and gradient of t5x's interface are those of the stage, and what is frozen
-    has none.
-    """
+    """Loss, metrics and gradient are those of the stage; what is frozen has no gradient."""
     params, rng, reference = start(model), jax.random.key(3), reference_loss(model, True)
     of_t5x = jax.jit(jax.value_and_grad(model.loss_fn, has_aux=True))
     trained, frozen = state.split_params(params, model.task.trainable)
@@ -153,9 +151,7 @@ def test_loss_and_gradient_are_those_of_the_objective(name, world):
 
 @pytest.mark.slow
 def test_elements_are_trained_on_as_one_batch(world):
-    """As the shards of several processes are: negatives of a mention come from all of them. Without
-    a key nothing drops out.
-    """
+    """As the shards of several processes are; without a key nothing drops out."""
     model = make_model('relations', world)
     params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
     batch = stacked(*(shard[0] for shard in shards))

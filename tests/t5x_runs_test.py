@@ -1,6 +1,4 @@
-"""t5x's own binaries over gin/t5x, as docs/how-to/t5x.md calls them; skipped where t5x cannot be
-imported.
-"""
+"""t5x's own binaries over gin/t5x, as the page calls them; skipped where it cannot be imported."""
 
 import importlib.util
 import json
@@ -49,9 +47,7 @@ with_t5x = [
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """The folder that the binaries run in: a knowledge base kb, a file of questions, a gin file of
-    a small encoder.
-    """
+    """Where the binaries run: a knowledge base, questions, a gin file of a small encoder."""
     root = tmp_path_factory.mktemp('world')
     tiny_training.write_prepared(root / 'kb' / 'text')
     tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)

@@ -1,6 +1,4 @@
-"""Prediction files: how they are written, in chunks and by several processes,
-resumed and refused.
-"""
+"""Prediction files: written in chunks and by several processes, resumed and refused."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

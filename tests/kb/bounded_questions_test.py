@@ -1,6 +1,4 @@
-"""The work of a question is bounded by its distinct names, its length and a time limit; what is
-left out is said.
-"""
+"""The work of a question is bounded by names, length and time; what is left out is said."""
 
 import itertools
 import json

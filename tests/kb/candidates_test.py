@@ -1,6 +1,4 @@
-"""What may answer a question: places that were read and entities that were followed to, and their
-features.
-"""
+"""What may answer a question: places read, entities followed to, and their features."""
 
 import re
 
@@ -30,9 +28,7 @@ ENTITIES |= {'17 January 1949': 7, '1950': 8, 'half': 7, '12': 8}
 
 
 def evidence(table='', unanswered=0.1):
-    """Two passages, of which the first names Ann and York and the second Ann, and what was read in
-    them: passage, start, probability and text, with a star if this is an entity.
-    """
+    """What was read in two passages: passage, start, probability, text, a star if an entity."""
     rows = [line.split(maxsplit=3) for line in lines(table)]
     texts = [text.removesuffix('*') for *_, text in rows]
     entities = [ENTITIES[of] if of != text else -1 for of, (*_, text) in zip(texts, rows)]

@@ -51,9 +51,7 @@ def facts(kb):
 
 
 def numbers(kb):
-    """What a knowledge base holds of each passage, by its text and mentions, as bytes by name; that
-    is all numbers that the encoder made, each once.
-    """
+    """All numbers that the encoder made, each once: bytes by text and mentions, and by name."""
     stated = KBFolder(kb).read()
     arrays = {path.stem: np.load(path) for path in (kb / stated['retrieval']).glob('*.npy')}
     with contextlib.closing(Memory.open(kb / stated['memory'])) as memory:

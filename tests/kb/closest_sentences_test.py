@@ -1,6 +1,4 @@
-"""Questions that name nothing the text has, or whose names lead to nothing that is asked for: the
-sentences most like them answer.
-"""
+"""Questions whose names lead nowhere are answered by the sentences most like them."""
 
 import itertools
 

@@ -1,6 +1,4 @@
-"""Comparisons and questions of yes or no: what they ask about each thing that they name, and what
-the text says to it.
-"""
+"""Comparisons and questions of yes or no: what they ask about each name, and what the text says."""
 
 import re
 
@@ -15,9 +13,7 @@ from examples import table
 
 
 def parsed(question):
-    """What a question is read as, where its names stand in brackets and may say their kind:
-    '[Ann: person]'.
-    """
+    """How a question is read whose names stand in brackets, maybe with a kind: '[Ann: person]'."""
     text, names = '', []
     for piece in question.split('['):
         name, closed, after = piece.rpartition(']')

@@ -1,6 +1,4 @@
-"""Damages of every kind at sampled places: what is read is right, or one error names a file of the
-folder; nothing hangs.
-"""
+"""Damage of every kind: what is read is right, or one error names a file; nothing hangs."""
 
 import pathlib
 import shutil
@@ -72,9 +70,7 @@ def damage(rng, paths) -> str:
 
 
 def survey(folder: pathlib.Path, read, tries: int, seed: int) -> None:
-    """Damages a folder or file, whole again afterwards, `tries` times: what is read is what was
-    there, or one error names it.
-    """
+    """Damages a folder or file again and again: what is read was there, or one error names it."""
     rng, whole = np.random.default_rng(seed), read()
     paths = [path for path in sorted(folder.rglob('*')) if path.is_file() and path.stat().st_size]
     files = {path: path.read_bytes() for path in paths or [folder]}

@@ -1,6 +1,4 @@
-"""Sets of entities over plain text: what they hold, by arithmetic written out, which query a
-question is, and by which paths both are explained.
-"""
+"""Sets of entities over plain text: what they hold, as which query, and by which paths."""
 
 import collections
 import dataclasses
@@ -37,9 +35,7 @@ def weights_of(members):
 
 
 def slowly_followed(kb, start, relation, inverse=False):
-    """Every entry of the memory is looked at by itself;
-    `start` and the result are weights by name.
-    """
+    """A hop, an entry of the memory at a time; `start` and the result are weights by name."""
     names, memory, step = kb.vocab.names, kb.memory, Step(f'it {relation}', (0, 2))
     heaviest = collections.defaultdict(float)
     for row in range(len(memory)):

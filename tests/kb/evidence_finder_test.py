@@ -1,6 +1,4 @@
-"""Answers with the reader: it reads the passages that are found, and what it finds there is shown
-as it stands.
-"""
+"""Answers with the reader: it reads what is found, and what it reads is shown as it is."""
 
 import dataclasses
 import subprocess

@@ -40,9 +40,7 @@ def expected(kb):
 
 
 def check_told(kb, rows):
-    """The words between the two names stand so in the sentence, and the weights of an entity's
-    entries add up to 1.
-    """
+    """Relations stand so in their sentences, and the weights of an entity's entries add up to 1."""
     words = lambda text: ' '.join(['', *re.findall(r"[\w'-]+", text), ''])
     for row in rows:
         ends = [row['topic'], row['target']]

@@ -1,6 +1,4 @@
-"""Few-shot evaluation of relation embeddings, over an encoder of a few hundred random weights, and
-over MiniLM; of handwritten sentences in FewRel's form.
-"""
+"""Few-shot evaluation of relation embeddings, of handwritten sentences in FewRel's form."""
 
 import functools
 import json
@@ -40,9 +38,7 @@ LEFT_OUT = {'the mentions overlap': 1, 'of a relation with fewer than 2 texts': 
 
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory):
-    """(workdir, file): the second sentence of 'near' is there twice and one of 'born' has
-    overlapping mentions.
-    """
+    """(workdir, file): a sentence is there twice, and in one the mentions overlap."""
     root = tmp_path_factory.mktemp('fewshot')
     prepared = tiny_training.write_prepared(root / 'prepared')
     model = tiny_training.write_untrained(prepared, root / 'model')

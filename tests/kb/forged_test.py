@@ -1,6 +1,4 @@
-"""Folders whose files were forged by machine and signed again: what is read is valid, or one error
-names the file.
-"""
+"""Files forged by machine and signed again: what is read is valid, or one error names the file."""
 
 import contextlib
 

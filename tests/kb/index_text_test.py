@@ -1,6 +1,4 @@
-"""A knowledge base of plain text: nothing is trained, nobody says what a name is, and questions in
-plain words are answered with sentences.
-"""
+"""A knowledge base of plain text, without training: questions are answered with sentences."""
 
 import pathlib
 import shutil

@@ -1,6 +1,4 @@
-"""Training a language model and asking it, from a prepared folder to predictions with traces; and
-what is refused.
-"""
+"""Language models that answer: predictions with traces, how they start, and what is refused."""
 
 import dataclasses
 import functools
@@ -112,9 +110,7 @@ def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monke
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
-    """With lengths of E that differ a hundredfold answers and losses are the same, and a sure
-    retrieval is the answer.
-    """
+    """Whatever the lengths of E, answers and losses are the same."""
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
@@ -185,9 +181,7 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     text = names.source(world.prepared)[0].texts[0].texts
 
     def changed(name, relations_of):
-        """How far the relations of some questions are from those of the start after training, and
-        what it told of that.
-        """
+        """How far relations are from those of the start after training, and what it told."""
         stage = dataclasses.replace(names, relations_of=relations_of)
         told = world.run(tmp_path / name, stage, init_from=start, num_steps=40, learning_rate=1e-2)
         encoder, after, _, _ = model_config.load(tmp_path / name)
@@ -215,9 +209,7 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """Linking begins with what the encoder reads in names; only linking is trained; and what asks
-    the memory goes on from it.
-    """
+    """Linking begins with what the encoder reads in names, and it alone is trained."""
     asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')

@@ -1,6 +1,4 @@
-"""A received knowledge base with links, pipes and sockets in it: what they lead to is not read,
-written or removed, and nothing blocks.
-"""
+"""Links, pipes and sockets in a received folder: where they lead is left alone, none blocks."""
 
 import gc
 import hashlib
@@ -33,9 +31,7 @@ SECONDS = 60
 
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
-    """A knowledge base in its second version, with the parts of the first, which was open when it
-    was changed.
-    """
+    """A knowledge base in its second version, with the parts of the first."""
     kb = tmp_path_factory.mktemp('links') / 'whole.kb'
     index_text(DOCUMENTS[:2], kb, processes=1)
     opened = opql_jax.open(kb)
@@ -135,9 +131,7 @@ SELDOM = 3
 
 
 def with_each(folder, names, make, command, tmp_path, copy):
-    """Yields names, copies of a folder with something else in the place of what has that name, and
-    what a command came to there; what this leads to stays as it was.
-    """
+    """Yields each name, a copy with something else in its place, and what a command came to."""
     for name in names:
         kb = pathlib.Path(shutil.copytree(folder, tmp_path / 'films.kb', copy_function=copy))
         outside = tmp_path / 'outside'
@@ -172,9 +166,7 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     whole, right, tmp_path, command, make, every
 ):
-    """Each file and folder that answers in turn, and some others, with which what is added and
-    removed costs seconds.
-    """
+    """Each file and folder that answers, in turn, and some others."""
     told = 0
     answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
     needed = [name for name in everything(whole) if name.split('/')[0] in answering]
@@ -209,9 +201,7 @@ def test_a_file_with_another_name_outside_is_read_and_never_written(kb, right, t
 
 
 def bait(folder):
-    """A folder of a user's with files of every name that is written in a knowledge base, down to
-    any depth.
-    """
+    """A user's folder with files of every name that a knowledge base writes, at any depth."""
     names = (
         'topic.npy documents.parquet shard-00000.json manifest.json halves-00000.npy holiday.jpg '
         '.lock .topic.npy.17.partial train.jsonl'

@@ -1,6 +1,4 @@
-"""What is looked for in a question or a query is found in time, whatever it repeats, at the
-greatest length that is read.
-"""
+"""Whatever a question or query repeats, at the greatest length it is read in time."""
 
 import itertools
 import time
@@ -55,9 +53,7 @@ READERS = {
 
 @pytest.mark.parametrize('name', READERS)
 def test_no_text_takes_long_to_read(name):
-    """At most half a second of this thread, of which a quadratic search takes several at these
-    lengths.
-    """
+    """At most half a second of this thread, of which a quadratic search takes several."""
     read, length = READERS[name]
     for number, unit in enumerate(UNITS):
         text = (['', '"', 'What ', 'A . '][number % 4] + unit * (length // len(unit)))[:length]

@@ -1,6 +1,4 @@
-"""Pictures of paths: what is in them, that they are XML whatever the names are, and that boxes do
-not overlap.
-"""
+"""Pictures of paths: what is in them, whatever the names; boxes do not overlap."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -1,6 +1,4 @@
-"""The query language: what binds how, what is printed is read back, and where it says what is
-wrong.
-"""
+"""The query language: what binds how, is read back as printed, and where it is wrong."""
 
 import re
 

@@ -9,9 +9,7 @@ from examples import lines, table
 
 
 def plans_of(question):
-    """The plans of 'who is the father of [Ada Lovelace]':
-    steps with brackets around their topics.
-    """
+    """The plans of 'who made [Up]': steps with brackets around their topics."""
     start, end = question.index('['), question.index(']') - 1
     found = plans(question.replace('[', '').replace(']', ''), (start, end))
     return [[f'{text[:a]}[{text[a:b]}]{text[b:]}' for text, (a, b) in plan] for plan in found]

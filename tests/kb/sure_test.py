@@ -1,6 +1,4 @@
-"""What makes an answer over plain text less probable, or none: names of the question that its
-passage lacks, and what the question says itself.
-"""
+"""What makes an answer less probable, or none: names that its passage lacks, for one."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Questions with answers train a knowledge base of plain text: what it learns it answers with, and
-bad files are refused by line.
-"""
+"""Questions with answers train a knowledge base of plain text; bad files are refused by line."""
 
 import dataclasses
 import shutil

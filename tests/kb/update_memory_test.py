@@ -1,6 +1,4 @@
-"""New text, pairs of questions and folders that continue another, in a memory that is in use: what
-is found afterwards, and what is refused.
-"""
+"""Text, pairs and folders added to a memory in use: what is found then, and what is refused."""
 
 import collections
 import functools
@@ -282,9 +280,7 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
 
 @pytest.fixture
 def extend(tmp_path):
-    """Prepares a folder that continues another, with one document, and names of entities if there
-    are any to be given.
-    """
+    """Prepares a folder that continues another with a document, and names of entities."""
 
     def extend(name, base, identifier, title, text, entities=()):
         document = {'id': identifier, 'title': title, 'text': text}

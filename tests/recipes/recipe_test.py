@@ -1,6 +1,4 @@
-"""Recipes run like make: what is done is skipped, what was interrupted is run again, what has
-changed is refused.
-"""
+"""Recipes run like make: what is done is skipped, what has changed is refused."""
 
 import dataclasses
 import os

@@ -1,6 +1,4 @@
-"""Every recipe, run for real at a tiny size, from text to metrics. Those that take long are marked
-`slow`; each kind has one that is not.
-"""
+"""Every recipe, run for real at a tiny size; one of each kind is not `slow`."""
 
 import dataclasses
 import gzip
@@ -34,9 +32,7 @@ QUICK = {('metaqa-lm', 'opql-lm'), ('fewshot/minilm',), ('retrieval/musique-unti
 
 
 def rows():
-    """Each recipe with its defaults, and with each other value of one of its options: (name, value)
-    and its choices.
-    """
+    """(name, value), choices: each recipe with its defaults, and each other value of an option."""
     for recipe_of in catalog.RECIPES.values():
         if not recipe_of.choices:
             yield (recipe_of.name,), {}

@@ -1,6 +1,4 @@
-"""The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than
-these.
-"""
+"""The tables of the pages: written from published runs, and no older than these."""
 
 import json
 import pathlib

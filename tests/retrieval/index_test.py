@@ -1,6 +1,4 @@
-"""The index holds what it was built from, is written whole or not at all,
-and damage to it is told.
-"""
+"""The index holds what it was built from, whole or not at all; damage is told."""
 
 import collections
 import dataclasses

@@ -1,6 +1,4 @@
-"""Passages that a question needs over several hops are ranked first, each with the link that led
-to it.
-"""
+"""Passages that a question needs over several hops are ranked first, each with its link."""
 
 import math
 

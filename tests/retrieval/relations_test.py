@@ -1,6 +1,4 @@
-"""What passages say of entities is compared with what a question asks, and decides between links
-that are alike otherwise.
-"""
+"""What passages say of entities decides between links that are alike otherwise."""
 
 import numpy as np
 import pytest

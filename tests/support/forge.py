@@ -187,9 +187,7 @@ def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]
 
 
 def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[Forgery]:
-    """Of a JSON file; `seal` gives the content that states something, with a checksum that fits, by
-    default that of a manifest.
-    """
+    """Of a JSON file; `seal` gives its content with a checksum that fits, as of a manifest."""
     stated = json.loads(content)
 
     def written(forged) -> bytes:
@@ -314,9 +312,7 @@ _MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
-    """'same' or 'other' of what is read, 'told' of one line that names the folder, or what went
-    wrong.
-    """
+    """'same' or 'other' of what is read, 'told' of a line that names the folder, or a fault."""
     try:
         return 'same' if read() == whole else 'other'
     except InputError as error:

@@ -300,9 +300,7 @@ def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
 
 
 def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
-    """Forges every file of a folder of a kind, each `every`-th way; what became of it, see
-    `forge.survey`.
-    """
+    """What becomes of each `every`-th forgery of each file of a folder, see `forge.survey`."""
     folder, read = KINDS[kind](root)
     judge = forge.outcome_in_fork if kind == 'scann' else None
     if not judge:

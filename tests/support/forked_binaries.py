@@ -39,9 +39,7 @@ LONGEST = 900
 
 
 def collect_seldom() -> None:
-    """Looks for garbage seldom: where many programs are traced it takes a sixth of the time, as all
-    that is imported is searched.
-    """
+    """Looks for garbage seldom: where many programs are traced it takes a sixth of the time."""
     gc.set_threshold(100_000, 20, 50)
 
 
@@ -81,9 +79,7 @@ class Binaries:
         return self._ask(f'opql_jax.{binary}', flags)
 
     def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
-        """Runs a script on CPUs to its end, with these variables of the environment: none that
-        importing jax reads.
-        """
+        """Runs a script on CPUs, with variables that importing jax does not read."""
         return self._ask(str(path), arguments, environment=environment)
 
     def _ask(self, program: str, arguments, **how) -> Done:
@@ -99,9 +95,7 @@ class Binaries:
 
 
 def _serve():
-    """Forks a child for each request and reports its end; returns the request in the child, None at
-    the end of the input.
-    """
+    """Forks a child for each request, which it returns there; None at the end of the input."""
     import opql_jax.data.prepare
     import opql_jax.gin_utils
     import opql_jax.kb.build_memory

@@ -11,9 +11,7 @@ DEFAULTS = (
 
 
 def read(table: str) -> dict[str, tuple[str, list[str], list[str]]]:
-    """{file: (binary, flags, what is printed)} of lines `file: binary flags` and `= printed | ...`
-    below; of flags a path is another gin file, and {kb} a knowledge base.
-    """
+    """Of lines `file: binary flags` and `= printed | ...`; a flag may be another gin file."""
     found = {}
     for name, binary, flags, shown in re.findall(
         r'^(\S+): (\w+)(.*?)((?:\n  = .*)+)', table.replace('\n    ', ' '), re.M

@@ -1,6 +1,4 @@
-"""A stand-in for a virtual knowledge base, with questions about it whose names are
-hard to write.
-"""
+"""A stand-in for a virtual knowledge base, and questions whose names are hard to write."""
 
 import types
 
@@ -24,9 +22,7 @@ NAMES = [
 
 
 class GraphKB:
-    """Stands for a `VirtualKB` and its store: follows every entry of a topic with the same weight.
-    Can fail at a given question.
-    """
+    """Follows every entry of a topic with the same weight; can fail at a given question."""
 
     def __init__(self, vocab, entries, identity='one model', k=64):
         self.vocab = vocab

@@ -123,9 +123,7 @@ def configured(root: str, binary: str, files: list[str], bindings: list[str], na
 def learning_rates(
     root: str, files: list[str], bindings: list[str], steps: int
 ) -> list[list[float]]:
-    """The rates of the first steps of t5x.train: those that the optimizer acts with, and those that
-    t5x logs.
-    """
+    """The rates of the first steps: with which the optimizer acts, and which t5x logs."""
     schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
     optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
     params = {
