@@ -45,11 +45,7 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
 
 
 class Terminal:
-    """A prompt in a terminal of its own, which is ended with the context.
-
-    Attributes:
-        shell: the process.
-    """
+    """A prompt in a terminal of its own, ended with the context; `shell` is its process."""
 
     def __init__(self, command, state):
         self._leader, follower = pty.openpty()
@@ -79,10 +75,7 @@ class Terminal:
         os.write(self._leader, keys.encode())
 
     def interrupt(self):
-        """Sends what Ctrl-C sends, once Python should wait for a key, as it misses one that comes
-        just before; again if nothing comes of it. The key itself would have the terminal discard
-        what is not yet read.
-        """
+        """Sends Ctrl-C, once Python should wait for a key, and again if nothing comes of it."""
         time.sleep(0.2)
         for _ in range(12):
             self.shell.send_signal(signal.SIGINT)

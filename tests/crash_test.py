@@ -1,8 +1,5 @@
 """Whatever ends a run, at whatever system call: readers find the state before it or after it, and
-the same run again completes it.
-
-Runs are killed before a call that changes a file, or in the middle of a write; or the disk is full
-from some call on, or fails at one. CI tries some calls of each kind, `-m slow` all of them.
+the same run again completes it. CI tries some calls of each kind, `-m slow` all of them.
 """
 
 import collections

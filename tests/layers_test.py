@@ -1,11 +1,4 @@
-"""The house rules that a machine can check: imports point downward, and the core needs no
-TensorFlow.
-
-`violations(root)` reads the source of a checkout without running it; `unimportable(root)` imports
-every core module in one process in which the optional packages do not exist. Both are run on this
-repository and, to show that they see what they are meant to see, on small trees made for the
-purpose.
-"""
+"""The house rules that a machine can check, on this repository and on small trees made for it."""
 
 import ast
 import fnmatch
@@ -110,11 +103,7 @@ def is_below(module: str, names: Iterable[str]) -> bool:
 
 
 def imports(path: pathlib.Path) -> list[tuple[int, str]]:
-    """All imports of a file, also in functions, as (line, dotted name).
-
-    `from a import b` counts as `a.b`, since b may be a module. Ruff refuses relative ones, and
-    trust_test.py those by a name in text.
-    """
+    """All imports of a file, also in functions: (line, name), of `from a import b` `a.b`."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
         if isinstance(node, ast.Import):

@@ -1,8 +1,4 @@
-"""OPQL's training objectives behind t5x's model interface: same losses, same gradients, and, where
-t5x is installed, its own trainer.
-
-CI checks the interface and the loss and gradient of one objective; the rest is slow.
-"""
+"""Objectives behind t5x's model interface: same losses and gradients; CI tries one of them."""
 
 import functools
 import inspect

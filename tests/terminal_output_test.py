@@ -1,9 +1,4 @@
-"""No command of `opql` writes a character that a terminal obeys, wherever in its input that stands;
-and no name passes for a line.
-
-One knowledge base of documents that have every such character in ids, titles, names and text, and
-each command that prints text.
-"""
+"""No command writes a character that a terminal obeys, and no name passes for a line."""
 
 import builtins
 import io

@@ -10,10 +10,7 @@ from examples import table
 
 
 def marked(text, ids):
-    """A text without brackets around its names, and the characters and entities of these.
-
-    Entities are numbered by name; '[Ada=she]' is a mention of Ada as 'she'.
-    """
+    """A text without its brackets, and the names that stood there; '[Ada=she]' is Ada as 'she'."""
     plain, names = '', []
     for piece in text.split('['):
         name, closed, after = piece.rpartition(']')

@@ -1,9 +1,7 @@
-"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed, and
-what becomes of them.
+"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed.
 
-Each array, column and field is set to its extremes, one at a time. Whoever reads the folder may
-read what was there, or something else that is valid, or say in one line which file is wrong; never
-another exception, a number that is not finite, or more memory than `HEADROOM`.
+Each array, column and field is set to its extremes, one at a time. Who reads the folder may read
+what was there, or something else that is valid, or say in one line which file is wrong.
 """
 
 import contextlib
@@ -278,13 +276,11 @@ def survey(
     every: int = 1,
     start: int = 0,
 ) -> dict[str, str]:
-    """Forges a file again and again, signs the manifest above it, and reads it; it is whole again
-    afterwards.
+    """Forges a file again and again, signs the manifest above it, and reads it.
 
     Args:
-        folder: whose path every error names.
-        file: in it.
-        read: what is read; `==` compares, and what it asserts holds of everything that is read.
+        folder, file: what every error names, and what is forged in it.
+        read: what is read; what it asserts holds of everything that is read.
         forgeries: of the file; by its suffix if None.
         judge: calls `outcome` in another process, in which all is read and nothing compared.
         every, start: tries each `every`-th forgery, from number `start`.

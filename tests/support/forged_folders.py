@@ -1,7 +1,4 @@
-"""A small folder of each kind, and how all of it is read; what becomes of it if a file is forged.
-
-`survey` is for a process of its own, whose memory it limits.
-"""
+"""A small folder of each kind, how all of it is read, and what becomes of forged files."""
 
 import fnmatch
 import hashlib

@@ -1,8 +1,5 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported what
-binaries need forks for each command.
-
-In the child a module runs as `python -m opql_jax.X` would run it, and a script as `python FILE`: as
-`__main__`, with its own flags, file descriptors and exit status, but with jax imported already.
+"""Runs binaries and scripts without waiting for imports: one process that has imported what they
+need forks for each, which then runs as `python -m opql_jax.X` or `python FILE` would.
 """
 
 import atexit
@@ -52,11 +49,7 @@ class Done(NamedTuple):
 
 
 class Binaries:
-    """A context manager; `binaries('prepare', '--dry_run', ...)` runs `opql_jax.prepare` in the
-    repository.
-
-    It takes some seconds to start: tests share the fixture `binaries`.
-    """
+    """A context manager; `binaries('prepare', '--dry_run')` runs `opql_jax.prepare`."""
 
     def __enter__(self):
         self._server = subprocess.Popen(
