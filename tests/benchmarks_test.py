@@ -9,21 +9,19 @@ import pytest
 
 from opql_jax.kb.text.index_text import index_text
 
-import films
 import records
 from examples import examples
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
-# A script or a subject of one, a field of its last line, and what it is run with; of `others` only
-# those run that are installed.
+# A script or a subject of one, a field of its last line, and what it is run with.
 TINY = {
     name: (field, options)
     for name, field, options in examples("""
     calibration | bias | {folder}/sets
     calibration_sets | questions | {folder} --data {data} --sets articles --questions 12
     comparisons | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
-    evidence | weights | --questions {folder}/asked.jsonl --kb {folder}/kb
+    evidence | weights | --questions {folder}/asked.jsonl --kb {films}
     input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
     others | over_baseline | --percent 1 --data {data}
     recognition | precision | --documents 3 --data {data}/redocred
@@ -48,15 +46,14 @@ def test_every_benchmark_is_tried():
     assert {path.stem for path in BENCHMARKS.glob('*.py')} - helpers == tried
 
 
-# In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
-# tests/training/step_on_tpu_test.py, too.
+# In CI one of arrays and one of text.
 QUICK = {'evidence', 'search follow'}
 
 
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
 )
-def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
+def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, tmp_path):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     field, options = TINY[name]
@@ -65,7 +62,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     data = request.getfixturevalue('shared_data') if needs_data else None
     if prepare:
         prepare(tmp_path, data, binaries)
-    words = options.format(folder=tmp_path, data=data, tpu=TPU).split()
+    words = options.format(folder=tmp_path, data=data, tpu=TPU, films=films_kb).split()
     script, *subject = name.split()
     command = [BENCHMARKS / f'{script}.py', *subject, *words, '--json']
     if name == 'steps relations':  # one as its user starts it, with nothing imported yet
@@ -79,8 +76,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
 
 
 def _evidence(folder, data, binaries):
-    """Makes a knowledge base of films, and questions about them and others."""
-    index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+    """Makes questions about a knowledge base of films, and about others."""
     asked = {
         'Who directed Night Ferry?': ['ferry'],
         'Where was Clara Holm born?': ['holm'],

@@ -145,8 +145,7 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-# An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as
-# any exception there.
+# An interrupt inside of a callback of the garbage collector is lost with a warning.
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
     def interrupt(*_):

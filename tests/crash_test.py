@@ -10,8 +10,7 @@ import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
 WORKS = 'prepare build inject delete compact compact_kb checkpoint predictions kb_manifest'.split()
-# How many calls CI tries of each work; of some, of which each other writes its files as one does,
-# only with a kill or a full disk.
+# How many calls CI tries of each work; of some only with a kill or a full disk.
 SAMPLE = {KILL: 3, FULL: 2, TEAR: 2, BROKEN: 2}
 CASES = [
     (work, how)
@@ -36,8 +35,7 @@ def check(tried, how, least):
         if how in (KILL, TEAR):
             assert outcome.status == KILLED, where
         else:
-            # An error that does no harm may be passed over; any other one is told in words that
-            # name a file.
+            # An error that does no harm may be passed over; any other one names a file.
             assert outcome.status in (0, 1), where
             assert outcome.status == 0 or 'FOLDER' in outcome.said, where
             assert outcome.status == 0 or how == BROKEN or 'make room' in outcome.said, where

@@ -13,8 +13,7 @@ REPO = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*REPO.glob('*.md'), *(REPO / 'docs').rglob('*.md')])
 TEXTS = {str(page.relative_to(REPO)): page.read_text(encoding='utf-8') for page in PAGES}
 MAX_LINES = {'README.md': 90, 'WORKSPACE.md': 100, 'RESULTS.md': 150}
-# Of all pages, with the copies of the cards in released folders; of a sentence; of a cell of a
-# table.
+# Of all pages, with the cards in released folders; of a sentence; of a cell of a table.
 MAX_WORDS, MAX_SENTENCE, MAX_CELL = 26_700, 30, 40
 # Pages whose longest sentence is longer, and may not grow.
 LONG_SENTENCES = {'WORKSPACE.md': 38, 'docs/experiments/plain_text.md': 51}

@@ -18,8 +18,7 @@ from examples import examples
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 
-# Height of a room: a package, or a module at the top of one. It imports itself and lower rooms;
-# those of one height do not see each other.
+# Height of a room, a package or a module atop: it imports itself and lower rooms only.
 HEIGHT = {
     'core': 0,
     'corpus': 1,
@@ -50,8 +49,7 @@ EDGE = (
 TENSORFLOW = 'tensorflow tensorflow_text tensorflow_datasets seqio'
 # Parts of clu that import TensorFlow.
 CLU = 'clu.metric_writers clu.periodic_actions clu.checkpoint'
-# Packages, the modules that may import them, and why others may not. A lock states the name of its
-# host; the explorer listens, and connects to nothing.
+# Packages, the modules that may import them (the explorer only listens), and why others may not.
 RESTRICTED = examples(f"""
     tasks | | the tasks are installed as opql_jax_tasks
     gin | {' '.join(f'opql_jax.{name}' for name in EDGE)} | only the binaries and gin_utils know gin

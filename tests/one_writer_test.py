@@ -21,11 +21,6 @@ from graph_kb import QUESTIONS, ring
 REFUSED = rf'is being written by process {os.getpid()} on '
 
 
-@pytest.fixture(scope='module')
-def world(tmp_path_factory):
-    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
-
-
 def corpus(folder, name):
     """A file of passages about a person of this name."""
     mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}

@@ -28,9 +28,9 @@ def save(workdir, *steps, keep=None, params=None, meta=None):
 
 
 @pytest.fixture(scope='module')
-def kb(tmp_path_factory):
+def kb(world, tmp_path_factory):
     """A knowledge base whose follower has three different checkpoints."""
-    kb = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    kb = shutil.copytree(world, tmp_path_factory.mktemp('world') / 'kb')
     with Checkpoints(kb / 'follow', read_only=True) as store:
         params, meta = store.load()
     for step in (20, 300):

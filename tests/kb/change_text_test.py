@@ -141,8 +141,7 @@ def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened
     assert str(changed) == '1 document added, 1 document replaced, 1 document removed'
     assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
 
-    # The parts of the version before are there as long as it is open, and then only what is a
-    # user's.
+    # The parts of the version before are there while it is open, then only what is a user's.
     assert opened.evidence(opened.memory.ids)
     assert opened.ask(ENGINE.asked[0].question).entities.size
     assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']

@@ -7,7 +7,6 @@ import pytest
 import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
-import tiny_training
 from trios import TRIOS, write
 
 
@@ -40,9 +39,3 @@ def trios_folder(tmp_path_factory):
         write(root / 'articles' / name, trio.documents)
     index_text([root / 'articles'], root / 'kb', processes=1)
     return root / 'kb'
-
-
-@pytest.fixture(scope='session')
-def world(tmp_path_factory):
-    """A knowledge base over the generated corpus: text, memory and untrained models."""
-    return tiny_training.write_world(tmp_path_factory.mktemp('world'))

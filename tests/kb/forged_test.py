@@ -28,8 +28,7 @@ SOME |= {'plain_text': 705, 'scann': 188, 'model': 22, 'kb': 5, 'run': 5}
 )
 def test_a_forged_file_is_read_as_something_valid_or_told(call, tmp_path, kind, tried):
     every = SOME[kind] if tried == 'some' else 1
-    # What forks needs a process in which JAX has compiled nothing: its threads would leave a fork
-    # waiting for good.
+    # What forks needs a process without JAX's threads, for which a fork would wait for good.
     with own_process() if kind == 'scann' else contextlib.nullcontext(call) as survey:
         found = survey(forged_folders.survey, kind, tmp_path, every)
     # ScaNN reads its own settings in C++ and may crash on what others write: trust.md says so.

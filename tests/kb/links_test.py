@@ -124,8 +124,7 @@ def socket(path, outside):
 MADE = [link, pipe, socket]
 
 
-# CI tries one file in so many, and `-m slow` every file; pipes and sockets meet the same checks as
-# links do.
+# CI tries one file in so many; pipes and sockets meet the same checks as links do.
 EVERY = [pytest.param(8, id='some'), pytest.param(1, id='all', marks=pytest.mark.slow)]
 SELDOM = 3
 
@@ -171,14 +170,12 @@ def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
     needed = [name for name in everything(whole) if name.split('/')[0] in answering]
     others = [name for name in everything(whole) if name.split('/')[0] not in answering]
-    # Each command and each thing in the way begins elsewhere, so that CI's samples are of different
-    # files.
+    # Each begins elsewhere, so that CI's samples are of different files.
     start = (3 * list(COMMANDS).index(command) + MADE.index(make)) % every
     names = needed[start :: every if make is link else every * SELDOM]
     if make is link:
         names += others[:: 16 * every]
-    # The copies share files with the whole, so that one that was written in its place would show
-    # there.
+    # Copies share files with the whole: what was written in its place would show there.
     for name, _, found in with_each(whole, names, make, command, tmp_path, os.link):
         if isinstance(found, InputError):
             told += 1

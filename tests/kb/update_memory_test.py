@@ -100,8 +100,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     said = f'Zorblax was directed by {person}.'
     assert facts(kb, 'Zorblax') == {person: said, 'Quonk': 'Quonk came after Zorblax.'}
     assert facts(kb, person)['Zorblax'] == said
-    # Paths that leave the person from now on have one more entry to choose from; all others are as
-    # they were.
+    # Paths that leave the person have one more entry to choose from; others are as they were.
     after, known = answers(kb), prepared.vocab.id(person)
     topics = {q.id: q.topic_entity for q in prepared.questions('2-hop/dev')}
     same = [q for q, topic in topics.items() if known not in (topic, *before[q][0][0])]

@@ -76,8 +76,7 @@ TINY = {
     'gin/experiments/paper/training.gin': SMALL_BERT,
     'gin/experiments/paper/lm_questions.gin': SMALL_BERT | {'ROWS': 16},
 }
-# Of files that train an encoder of the size `tiny`: two layers, as some language models link after
-# the first, and small batches.
+# Of files that train an encoder of the size `tiny`: smaller sizes and batches.
 TINIER_SIZES = dict(hidden_size=16, num_heads=2, mlp_size=32, relation_dim=16, entity_dim=8)
 TINIER = {f'encoder.RelationEncoder.{name}': size for name, size in TINIER_SIZES.items()}
 BATCHES = {

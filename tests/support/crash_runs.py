@@ -168,8 +168,7 @@ def _checkpoint_state(folder):
 
 
 def _checkpoint_content(folder):
-    # Files of a checkpoint hold times and random names. The step before may stay if it was about to
-    # be removed.
+    # Files hold times and random names; the step before may stay if it was about to be removed.
     names = [path.name for path in (folder / 'checkpoints').iterdir()]
     return [_checkpoint_state(folder), [name for name in names if not name.isdigit()]]
 
@@ -226,8 +225,7 @@ predictions = types.SimpleNamespace(
     content=digest_of_tree,
 )
 
-# The manifest of a knowledge base. Two runs that end may write it at the same time, so that nobody
-# removes partial files.
+# The manifest of a knowledge base, which two runs may write at the same time.
 
 
 def _kb_state(folder):

@@ -25,8 +25,7 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 
-# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve
-# many that they do not use.
+# Bytes of addresses that a reader may take; threads reserve many that they do not use.
 HEADROOM = 3 << 30
 _LONG = 'x' * 1_000_000
 _DEEP: list = []
@@ -134,8 +133,7 @@ def of_table(content: bytes) -> Iterator[Forgery]:
             places, bytes_ = np.arange(count + 1, dtype=np.int32), b'\xff' * count
             buffers = pa.py_buffer(places), pa.py_buffer(bytes_)
             columns['no UTF-8'] = pa.StringArray.from_buffers(count, *buffers)
-            # A megabyte a row, which takes little room on the disk: of a small table some
-            # gigabytes.
+            # A megabyte a row, of a small table some gigabytes, which takes little room on disk.
             many = pa.concat_tables([table] * -(-4000 // count))
             long = pa.DictionaryArray.from_arrays(np.zeros(len(many), np.int32), [_LONG])
             content = written(_with(many, field.name, long), compression='zstd')

@@ -186,8 +186,7 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A ScaNN index of a memory that is not forged."""
-    # Elsewhere: JAX has threads once it has compiled something, without which a fork of this
-    # process waits for good where it compiles.
+    # Elsewhere: with JAX's threads here, a fork would wait for good.
     with own_process() as call:
         call(_build_scann, root)
     folder, memory = root / 'index', Memory.open(root / 'memory')
