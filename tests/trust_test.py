@@ -19,6 +19,8 @@ from opql_jax.corpus import recognition
 from opql_jax.data.tokenizer import TokenizerError, load_tokenizer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
+from examples import table
+
 PACKAGE = pathlib.Path(opql_jax.__file__).parent
 SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
 
@@ -94,21 +96,19 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
     file.write_text(json.dumps([*others, row]))
 
 
-@pytest.mark.parametrize(
-    'name, ocdbt, reason',
-    [
-        ('{elsewhere}', False, 'is a path'),
-        ('{elsewhere}', True, 'in OCDBT database'),
-        ('../../../../elsewhere', False, 'Invalid file path'),
-        ('../../../../elsewhere', True, 'in OCDBT database'),
-    ],
-)
+@table("""
+    name | ocdbt | reason
+    {elsewhere} | | is a path
+    {elsewhere} | yes | in OCDBT database
+    ../../../../elsewhere | | Invalid file path
+    ../../../../elsewhere | yes | in OCDBT database
+""")
 def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):
     elsewhere = tmp_path / 'elsewhere'
     spec = {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': str(elsewhere)}}
     array = {'dtype': tensorstore.float32, 'shape': [2, 3], 'fill_value': 7}
     tensorstore.open(spec, create=True, **array).result()
-    rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=ocdbt)
+    rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=bool(ocdbt))
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
         checkpoints.params(1)
     assert reason in str(caught.value.__cause__ or caught.value)

@@ -238,18 +238,15 @@ def other_model(world, tmp_path):
     return model
 
 
-@pytest.mark.parametrize(
-    ('what', 'message'),
-    [
+def test_what_cannot_be_deleted_is_named(world, extended, memory):
+    for what, message in (
         ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
-        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic|target'"),
+        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic.target'"),
         ({'documents': ('new1', 'new9')}, "has no document 'new9'"),
         ({}, 'nothing to delete'),
-    ],
-)
-def test_what_cannot_be_deleted_is_named(world, extended, memory, what, message):
-    with pytest.raises(InputError, match=message):
-        delete(str(world / 'extended'), str(memory), Selection(**what))
+    ):
+        with pytest.raises(InputError, match=message):
+            delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
 def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
@@ -316,18 +313,20 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
     assert Memory.open(memory).hash() == state.hash()
 
 
-@pytest.mark.parametrize(
-    'options, message',
-    [
+def test_actions_without_what_they_need_are_refused(tmp_path):
+    entries = dict(selection=Selection(entries=(1,)))
+    for options, message in (
         (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
         (dict(action='inject', memory='m'), 'holds no knowledge base: give the folder of one, '),
-        (dict(action='delete', selection=Selection(entries=(1,))), 'holds no knowledge base: '),
-        (dict(action='compact', selection=Selection(entries=(1,))), 'compact takes no entries to'),
-    ],
-)
-def test_actions_without_what_they_need_are_refused(tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
-        update_memory.update_memory(kb=str(tmp_path), **options)
+        (dict(action='delete', **entries), 'holds no knowledge base: '),
+        (dict(action='compact', **entries), 'compact takes no entries to'),
+    ):
+        with pytest.raises(InputError, match=message):
+            update_memory.update_memory(kb=str(tmp_path), **options)
+    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
+    said = 'answers without a memory: --gin.MEMORY=... names the one that is to be changed'
+    with pytest.raises(InputError, match=said):
+        update_memory.update_memory(action='compact', kb=str(tmp_path))
 
 
 def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
@@ -348,10 +347,3 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     assert KBFolder(kb).read() == before | {'text': 'more'}
     change(action='delete', selection=Selection(documents=('m',)))
     assert len(opql_jax.open(kb).memory) == len(Memory.open(world / 'memory'))
-
-
-def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):
-    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
-    said = 'answers without a memory: --gin.MEMORY=... names the one that is to be changed'
-    with pytest.raises(InputError, match=said):
-        update_memory.update_memory(action='compact', kb=str(tmp_path))
