@@ -3,7 +3,7 @@
 Each gives scores of all passages for each question, [passages]; none follows a relation.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,6 +65,7 @@ def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.n
         yield at_passages
 
 
+Baseline = Callable[[RetrievalIndex, Iterable[Question]], Iterator[np.ndarray]]
 BASELINES = {'BM25': bm25, 'dense': dense, 'BM25 + dense': hybrid, 'graph': graph}
 
 
