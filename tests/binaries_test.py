@@ -26,7 +26,8 @@ from gin_files import GIN
 from question_records import question_record
 
 DOCUMENTS = 60
-FACT = re.compile(r' {12}\[(.+) → (.+), in “(.+)”\]  (.+)')
+# What `opql ask` prints: weight, entity, topic, target and sentence.
+FACT = re.compile(r'^ +(\d\.\d+)  (.+)\n {12}\[(.+) → (.+), in “.+”\]  (.+)$', re.M)
 
 
 def train(stage, kb, *flags):
@@ -45,19 +46,6 @@ def train(stage, kb, *flags):
 def snapshot(folder):
     """Every path below a folder, with size and time of change."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob('*')}
-
-
-def hops_of(printed):
-    """What `opql ask` printed, by hop: [(weight, entity, (topic, target, title, sentence))]."""
-    hops = []
-    for block in re.split(r'^  hop \d+.*\n', printed, flags=re.MULTILINE)[1:]:
-        lines = [line for line in block.split('\n') if not line.startswith('    …')]
-        rows = []
-        for answer, fact in zip(lines[::2], lines[1::2]):
-            weight, entity = answer.split(maxsplit=1)
-            rows.append((float(weight), entity, FACT.fullmatch(fact).groups()))
-        hops.append(rows)
-    return hops
 
 
 @pytest.fixture(scope='module')
@@ -160,24 +148,18 @@ def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, 
     assert snapshot(chain.root) == before
 
 
-def test_ask_prints_the_entities_of_each_hop_with_the_sentences_that_name_them(chain):
+def test_ask_prints_what_infer_writes_with_the_sentences_that_name_it(chain):
     topic = re.search(r'\[(.*)\]', chain.question).group(1)
-    assert '  hop 2 (answer), by weight\n' in chain.ask
-    hops = hops_of(chain.ask)
-    assert len(hops) == 2 and all(hops)
-    for rows in hops:
-        weights = [weight for weight, *_ in rows]
-        assert weights == sorted(weights, reverse=True) and sum(weights) <= 1.001
-        for _, entity, (start, target, _, sentence) in rows:
-            assert entity == target and start in sentence and target in sentence
-    assert {start for _, _, (start, *_) in hops[0]} == {topic}
+    first, last = map(FACT.findall, chain.ask.split('  hop 2 (answer), by weight\n'))
+    assert {start for _, _, start, *_ in first} == {topic} and last
+    for _, entity, start, target, sentence in (*first, *last):
+        assert entity == target and start in sentence and target in sentence
     record, *_ = records.read(chain.root / 'mine.jsonl')
-    vocab = Prepared(chain.root / 'text').vocab
-    between = {vocab.keys[vocab.id(start)] for _, _, (start, *_) in hops[1]}
-    assert between <= set(record['traces'][0][0]['entities'])
+    between = {fact['target'] for fact in record['traces'][0][0]['evidence']}
+    assert between <= {entity for _, entity, *_ in first}
     inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
-    for weight, entity, _ in hops[1]:
-        assert weight == pytest.approx(inferred[entity], abs=2e-3)
+    for weight, entity, *_ in last:
+        assert float(weight) == pytest.approx(inferred[entity], abs=2e-3)
 
 
 def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
@@ -202,7 +184,7 @@ def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     answers = {'text': 'more', 'model': 'follow', 'memory': 'memory'}
     assert KBFolder(tmp_path / 'kb').read() == answers
     ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']
-    assert hops_of(succeed(*ask)) == [[(1.0, topic, ('Zorblax', topic, 'Zorblax', text))]]
+    assert FACT.findall(succeed(*ask)) == [('1.000', topic, 'Zorblax', topic, text)]
     new = ['--document=new', '--pair', f'{topic}|Zorblax']
     deleted = succeed(*update, '--gin.ACTION=delete', *new)
     assert deleted == 'deleted 2 entries\n'
