@@ -1,4 +1,4 @@
-"""Files forged by machine and signed again: what is read is valid, or one error names the file."""
+"""Files damaged, or forged and signed, by machine: what is read is valid, or an error names one."""
 
 import contextlib
 
@@ -35,3 +35,14 @@ def test_a_forged_file_is_read_as_something_valid_or_told(call, tmp_path, kind, 
     for name, what in forge.broken(found).items():
         assert '.pb' in name and 'ended by SIG' in what, f'{name}: {what}'
     assert list(found.values()).count('told') > len(found) / 4
+
+
+CHECKED = 'prepared_whole memory memory_of_halves retrieval question_map encoder model kb'.split()
+
+
+@pytest.mark.parametrize('every', [5, pytest.param(1, id='all', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('kind', [*CHECKED, pytest.param('scann', marks=with_scann)])
+def test_a_damaged_file_is_read_as_it_was_or_told(call, tmp_path, kind, every):
+    found = call(forged_folders.survey, kind, tmp_path, every, signed=False)
+    assert 'told' in found.values()
+    assert {name: what for name, what in found.items() if what not in ('same', 'told')} == {}

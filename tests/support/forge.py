@@ -256,6 +256,13 @@ def of_bytes(content: bytes, tries: int, seed: int = 0) -> Iterator[Forgery]:
     yield 'nothing', b''
 
 
+def of_damage(content: bytes, other: bytes, seed: int) -> Iterator[tuple[str, bytes | None]]:
+    """What may become of a file, or of one that changed places with another; None is no file."""
+    yield from of_bytes(content, 6, seed)
+    yield 'removed', None
+    yield 'exchanged', other
+
+
 SUFFIXES = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
 
 
@@ -269,12 +276,13 @@ def survey(
     file: pathlib.Path,
     read: Callable[[], object],
     *,
-    forgeries: Iterator[Forgery] | None = None,
+    forgeries: Iterator | None = None,
+    signed: bool = True,
     judge: Callable[..., str] | None = None,
     every: int = 1,
     start: int = 0,
 ) -> dict[str, str]:
-    """Forges a file again and again, signs the manifest above it, and reads it.
+    """Forges a file again and again, signs the manifest above it if asked to, and reads it.
 
     Args:
         folder, file: what every error names, and what is forged in it.
@@ -293,8 +301,8 @@ def survey(
     stated = manifest.read_bytes()
     found = {}
     for name, content in itertools.islice(forgeries or of_file(file), start, None, every):
-        file.write_bytes(content)
-        if file != manifest:
+        file.unlink() if content is None else file.write_bytes(content)
+        if signed and file != manifest:
             damage.sign(manifest.parent, manifest.name)
         found[f'{file.relative_to(folder)}: {name}'] = (judge or outcome)(folder, read, whole)
         file.write_bytes(before)
