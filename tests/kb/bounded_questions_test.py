@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-import opql_jax
 from opql_jax.cli.display import print_documents
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
@@ -17,13 +16,9 @@ from opql_jax.kb.trained.train_questions import read_answered
 import films
 import records
 
+FOLDER, READER = 'films_kb', False
 ONCE = 'Who starred in the films directed by Ingrid Solberg?'
 CUT = 'the time for an answer is over'
-
-
-@pytest.fixture(scope='module')
-def kb(films_kb):
-    return opql_jax.open(films_kb, reader=False)
 
 
 @pytest.fixture

@@ -25,9 +25,12 @@ def index(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(index, request):
-    """The knowledge base of a module's DOCUMENTS, which are not read if its READER is False."""
-    reader = getattr(request.module, 'READER', None)
-    with opql_jax.open(index(request.module.DOCUMENTS), reader=reader) as opened:
+    """The knowledge base of a module's DOCUMENTS, or of a fixture, its FOLDER; without a reader if
+    READER is False.
+    """
+    of, reader = vars(request.module), getattr(request.module, 'READER', None)
+    folder = index(of['DOCUMENTS']) if 'DOCUMENTS' in of else request.getfixturevalue(of['FOLDER'])
+    with opql_jax.open(folder, reader=reader) as opened:
         yield opened
 
 

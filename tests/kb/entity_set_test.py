@@ -19,10 +19,7 @@ from opql_jax.kb.text.text_answerer import Entries
 import films
 from examples import table
 
-
-@pytest.fixture(scope='module')
-def kb(films_kb):
-    return opql_jax.open(films_kb)
+FOLDER = 'films_kb'
 
 
 @pytest.fixture(scope='module')

@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import scipy.sparse
 
 import opql_jax
@@ -18,13 +17,8 @@ from opql_jax.models.reader import Reading, Span
 
 from examples import table
 
+FOLDER = 'trios_folder'
 QUESTION = 'Who designed the Analytical Engine?'
-
-
-@pytest.fixture(scope='module')
-def kb(trios_folder):
-    with opql_jax.open(trios_folder) as opened:
-        yield opened
 
 
 def test_the_passages_that_are_found_are_read(kb):

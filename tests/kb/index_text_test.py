@@ -23,6 +23,7 @@ import records
 import spark_session
 from trios import TRIOS, write
 
+FOLDER, READER = 'engine_folder', False
 ENGINE = TRIOS['engine']
 
 
@@ -35,11 +36,6 @@ def content(folder: pathlib.Path) -> dict[str, bytes]:
 def folder(engine_folder):
     """The folder of three documents, and of the knowledge base that was made of it."""
     return engine_folder.parent
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder / 'kb', reader=False)
 
 
 def check(kb, asked):
