@@ -155,8 +155,9 @@ def test_ask_prints_what_infer_writes_with_the_sentences_that_name_it(chain):
     for _, entity, start, target, sentence in (*first, *last):
         assert entity == target and start in sentence and target in sentence
     record, *_ = records.read(chain.root / 'mine.jsonl')
-    between = {fact['target'] for fact in record['traces'][0][0]['evidence']}
-    assert between <= {entity for _, entity, *_ in first}
+    vocab = Prepared(chain.root / 'text').vocab
+    between = {vocab.keys[vocab.id(start)] for _, _, start, *_ in last}
+    assert between <= set(record['traces'][0][0]['entities'])
     inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
     for weight, entity, *_ in last:
         assert float(weight) == pytest.approx(inferred[entity], abs=2e-3)

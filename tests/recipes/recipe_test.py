@@ -1,5 +1,6 @@
 """Recipes run like make: what is done is skipped, what has changed is refused."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -320,9 +321,14 @@ def test_a_signal_to_a_recipe_alone_ends_its_step_with_the_status_of_both(
     script = WAITS.format(interrupts=interrupts, seconds=0 if interrupts else 600)
     environment = os.environ | {'PYTHONPATH': str(record.ROOT)}
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-    with subprocess.Popen([sys.executable, '-c', script], **pipes) as process:
-        assert process.stdout.readline() == 'ready\n'
-        if number:
-            process.send_signal(number)
-        # The end of what it prints is also that of the step.
-        assert process.communicate(timeout=60)[0] == f'{status}\n'
+    command = [sys.executable, '-c', script]
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == 'ready\n'
+            if number:
+                process.send_signal(number)
+            # The end of what it prints is also that of the step.
+            assert process.communicate(timeout=60)[0] == f'{status}\n'
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
