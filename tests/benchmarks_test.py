@@ -1,6 +1,5 @@
 """Every benchmark runs at a tiny size, and prints a JSON object a line with what it measures."""
 
-import importlib.util
 import json
 import pathlib
 import subprocess
@@ -10,46 +9,35 @@ import pytest
 
 from opql_jax.kb.text.index_text import index_text
 
-import films
+import records
+from examples import examples
 from forked_binaries import ENVIRONMENT
 
 BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
-# What it is run with, and a field of its last line, by the name of a script or of a subject of one;
-# of `others` only those run that are installed.
+# A script or a subject of one, a field of its last line, and what it is run with.
 TINY = {
-    'calibration': ('{folder}/sets', 'bias'),
-    'calibration_sets': ('{folder} --data {data} --sets articles --questions 12', 'questions'),
-    'comparisons': ('--questions {folder}/made.jsonl --kb {folder}/kb', 'among_five'),
-    'evidence': ('--questions {folder}/asked.jsonl --kb {folder}/kb', 'weights'),
-    'input_speed': ('--pieces 800 --entities 300 --batches 1', 'rows_per_second'),
-    'others': ('--percent 1 --data {data}', 'over_baseline'),
-    'recognition': ('--documents 3 --data {data}/redocred', 'precision'),
-    'retrieval': ('--percent 1 --data {data} --out {folder}', 'recall@5'),
-    'search memory': ('--rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64', 'over_exact'),
-    'search follow': ('--rows 2000 --dim 16 --queries 1,20 --k 4', 'whole_over_follow'),
-    'search index': ('--rows 20000 --dim 16 --queries 1,3 --k 4', 'exact_over_scann'),
-    'steps relations': ('--model tiny --rows 16 --length 16 --threads 1', 'ratio'),
-    'steps lm': ('--model tiny --entries 300 --entities 50 --rows 8 --length 16', 'on_over_off'),
-    'steps saves': ('--model tiny --entities 300 --rows 16 --length 16', 'lost_seconds'),
-    'tpu_compile search': (
-        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --queries 8 --k 4',
-        'compile_seconds',
-    ),
-    'tpu_compile lm': (
-        '--entries 9000 --entities 300 --relation_dim 64 --entity_dim 64 --k 4 --model minilm '
-        '--rows 2 --length 64',
-        'compile_seconds',
-    ),
+    name: (field, options)
+    for name, field, options in examples("""
+    calibration | bias | {folder}/sets
+    calibration_sets | questions | {folder} --data {data} --sets articles --questions 12
+    comparisons | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
+    evidence | weights | --questions {folder}/asked.jsonl --kb {films}
+    input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
+    others | over_baseline | --percent 1 --data {data}
+    recognition | precision | --documents 3 --data {data}/redocred
+    retrieval | recall@5 | --percent 1 --data {data} --out {folder}
+    search memory | over_exact | --rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64
+    search follow | whole_over_follow | --rows 2000 --dim 16 --queries 1,20 --k 4
+    search index | exact_over_scann | --rows 20000 --dim 16 --queries 1,3 --k 4
+    steps relations | ratio | --model tiny --rows 16 --length 16 --threads 1
+    steps lm | on_over_off | --model tiny --entries 300 --entities 50 --rows 8 --length 16
+    steps saves | lost_seconds | --model tiny --entities 300 --rows 16 --length 16
+    tpu_compile search | compile_seconds | {tpu} --relation_dim 64 --queries 8
+    tpu_compile lm | compile_seconds | {tpu} --relation_dim 64 --model minilm --rows 2 --length 64
+    """)
 }
-NEEDS = {
-    'search index': ['scann'],
-    'steps relations': ['torch', 'transformers'],
-    **dict.fromkeys(['tpu_compile search', 'tpu_compile lm'], ['libtpu']),
-    **dict.fromkeys(
-        'calibration calibration_sets comparisons evidence others recognition retrieval'.split(),
-        ['spacy'],
-    ),
-}
+TPU = '--entries 9000 --entities 300 --entity_dim 64 --k 4'
+NEEDS = {'search index': 'scann', 'tpu_compile search': 'libtpu', 'tpu_compile lm': 'libtpu'}
 
 
 def test_every_benchmark_is_tried():
@@ -58,25 +46,23 @@ def test_every_benchmark_is_tried():
     assert {path.stem for path in BENCHMARKS.glob('*.py')} - helpers == tried
 
 
-# In CI one of arrays and one of text. `tpu_compile` runs in tests/memory/search_on_tpu_test.py and
-# tests/training/step_on_tpu_test.py, too.
+# In CI one of arrays and one of text.
 QUICK = {'evidence', 'search follow'}
 
 
 @pytest.mark.parametrize(
     'name', [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TINY]
 )
-def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
-    for package in NEEDS.get(name, ()):
-        if not importlib.util.find_spec(package):
-            pytest.skip(f'{package} is not installed')
-    options, field = TINY[name]
+def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, tmp_path):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    field, options = TINY[name]
     prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}.get(name)
     needs_data = '{data}' in options or name in ('calibration', 'comparisons')
     data = request.getfixturevalue('shared_data') if needs_data else None
     if prepare:
         prepare(tmp_path, data, binaries)
-    words = options.format(folder=tmp_path, data=data).split()
+    words = options.format(folder=tmp_path, data=data, tpu=TPU, films=films_kb).split()
     script, *subject = name.split()
     command = [BENCHMARKS / f'{script}.py', *subject, *words, '--json']
     if name == 'steps relations':  # one as its user starts it, with nothing imported yet
@@ -89,21 +75,16 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, request, tmp_path):
     assert field in lines[-1]
 
 
-def _write(path, records):
-    path.write_text(''.join(f'{json.dumps(record)}\n' for record in records), encoding='utf-8')
-
-
 def _evidence(folder, data, binaries):
-    """Makes a knowledge base of films, and questions about them and others."""
-    index_text([films.write(folder / 'films.jsonl')], folder / 'kb', processes=1)
+    """Makes questions about a knowledge base of films, and about others."""
     asked = {
         'Who directed Night Ferry?': ['ferry'],
         'Where was Clara Holm born?': ['holm'],
         'Who is the mayor of Lima?': [],
         'How tall is Mount Fuji?': [],
     }
-    records = [{'question': text, 'supporting': of} for text, of in asked.items()]
-    _write(folder / 'asked.jsonl', records)
+    lines = [{'question': text, 'supporting': of} for text, of in asked.items()]
+    records.write(folder / 'asked.jsonl', lines)
 
 
 def _films(folder, data, binaries):
@@ -117,8 +98,8 @@ def _films(folder, data, binaries):
     rows = [line.split('\t') for line in lines]
     about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
     plain = lambda question: question.replace('[', '').replace(']', '')
-    records = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
-    _write(kb.with_suffix('.jsonl'), records)
+    lines = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
+    records.write(kb.with_suffix('.jsonl'), lines)
 
 
 def _comparisons(folder, data, binaries):
@@ -128,11 +109,10 @@ def _comparisons(folder, data, binaries):
         BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
     )
     assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in made.read_text(encoding='utf-8').splitlines()]
-    assert len({record['kind'] for record in records}) == 5
-    few = [record for record in records if record['kind'] == 'comparison'][:2]
+    asked = records.read(made)
+    assert len({record['kind'] for record in asked}) == 5
+    few = [record for record in asked if record['kind'] == 'comparison'][:2]
     needed = {name for record in few for name in record['documents']}
-    documents = [json.loads(line) for line in texts.read_text(encoding='utf-8').splitlines()]
-    kept = [document for document in documents if document['id'] in needed]
+    kept = [document for document in records.read(texts) if document['id'] in needed]
     index_text(kept, folder / 'kb', processes=1)
-    _write(made, few)
+    records.write(made, few)

@@ -18,19 +18,14 @@ from opql_jax.cli import prompt as prompt_lib
 from opql_jax.cli.prompt import Prompt
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.change_text import add_text
-from opql_jax.kb.text.index_text import index_text
-
-from trios import TRIOS, write
 
 DESIGNED, DIED = 'Who designed the Analytical Engine?', 'Where did the father of Ada Lovelace die?'
 CTRL_D = '\x04'
 
 
-@pytest.fixture(scope='module')
-def kb(tmp_path_factory):
-    root = tmp_path_factory.mktemp('prompt')
-    index_text([write(root / 'articles', TRIOS['engine'].documents)], root / 'kb', processes=1)
-    return root / 'kb'
+@pytest.fixture
+def kb(engine_folder):
+    return engine_folder
 
 
 def command(*arguments):
@@ -50,11 +45,7 @@ def test_each_line_of_a_pipe_is_answered_or_told_what_is_wrong(kb):
 
 
 class Terminal:
-    """A prompt in a terminal of its own, which is ended with the context.
-
-    Attributes:
-        shell: the process.
-    """
+    """A prompt in a terminal of its own, ended with the context; `shell` is its process."""
 
     def __init__(self, command, state):
         self._leader, follower = pty.openpty()
@@ -84,10 +75,7 @@ class Terminal:
         os.write(self._leader, keys.encode())
 
     def interrupt(self):
-        """Sends what Ctrl-C sends, once Python should wait for a key, as it misses one that comes
-        just before; again if nothing comes of it. The key itself would have the terminal discard
-        what is not yet read.
-        """
+        """Sends Ctrl-C, once Python should wait for a key, and again if nothing comes of it."""
         time.sleep(0.2)
         for _ in range(12):
             self.shell.send_signal(signal.SIGINT)
@@ -157,8 +145,7 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-# An interrupt that comes inside of a callback of the garbage collector is lost with a warning, as
-# any exception there.
+# An interrupt inside of a callback of the garbage collector is lost with a warning.
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
     def interrupt(*_):

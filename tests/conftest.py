@@ -8,8 +8,7 @@ import shutil
 import signal
 import tempfile
 
-# Before anything imports jax, which reads it once. Tests are for the CPU unless the caller says
-# otherwise.
+# Before anything imports jax, which reads it once.
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 # Most of a tiny training run is compilation, and tiny programs take longer to optimise than to run.
@@ -40,8 +39,7 @@ from opql_jax.models import bulk_encoding
 
 from forked_binaries import Binaries, collect_seldom
 
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be the processes
-# that tests send it to.
+# A shell starts what it runs in the background with Ctrl-C ignored, which children inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -80,7 +78,6 @@ def binaries():
 @pytest.fixture(scope='session')
 def films_kb(tmp_path_factory):
     """The folder of a knowledge base of the documents about films, which no test changes."""
-    pytest.importorskip('spacy', reason='spaCy is not installed')
     from opql_jax.kb.text.index_text import index_text
 
     import films
@@ -88,6 +85,27 @@ def films_kb(tmp_path_factory):
     root = tmp_path_factory.mktemp('films')
     index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
     return root / 'films.kb'
+
+
+@pytest.fixture(scope='session')
+def engine_folder(tmp_path_factory):
+    """A knowledge base of the trio `engine`, which no test changes, beside its `articles`."""
+    from opql_jax.kb.text.index_text import index_text
+
+    import trios
+
+    root = tmp_path_factory.mktemp('engine')
+    trios.write(root / 'articles', trios.TRIOS['engine'].documents)
+    index_text([root / 'articles'], root / 'kb', processes=1)
+    return root / 'kb'
+
+
+@pytest.fixture(scope='session')
+def world(tmp_path_factory):
+    """A knowledge base over the generated corpus with untrained models, which no test changes."""
+    import tiny_training
+
+    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
 
 
 @pytest.fixture(scope='session')

@@ -1,8 +1,5 @@
 """Whatever ends a run, at whatever system call: readers find the state before it or after it, and
-the same run again completes it.
-
-Runs are killed before a call that changes a file, or in the middle of a write; or the disk is full
-from some call on, or fails at one. CI tries some calls of each kind, `-m slow` all of them.
+the same run again completes it. CI tries some calls of each kind, `-m slow` all of them.
 """
 
 import collections
@@ -13,8 +10,7 @@ import system_calls
 from system_calls import BROKEN, FULL, KILL, KILLED, TEAR
 
 WORKS = 'prepare build inject delete compact compact_kb checkpoint predictions kb_manifest'.split()
-# How many calls CI tries of each work; of some, of which each other writes its files as one does,
-# only with a kill or a full disk.
+# How many calls CI tries of each work; of some only with a kill or a full disk.
 SAMPLE = {KILL: 3, FULL: 2, TEAR: 2, BROKEN: 2}
 CASES = [
     (work, how)
@@ -39,8 +35,7 @@ def check(tried, how, least):
         if how in (KILL, TEAR):
             assert outcome.status == KILLED, where
         else:
-            # An error that does no harm may be passed over; any other one is told in words that
-            # name a file.
+            # An error that does no harm may be passed over; any other one names a file.
             assert outcome.status in (0, 1), where
             assert outcome.status == 0 or 'FOLDER' in outcome.said, where
             assert outcome.status == 0 or how == BROKEN or 'make room' in outcome.said, where
@@ -58,32 +53,19 @@ def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed
     check(sample[work, how], how, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('how', SAMPLE)
-@pytest.mark.parametrize('work', WORKS)
-def test_a_run_with_a_fault_at_any_call_leaves_the_old_state_or_the_new_one_and_is_completed(
-    tmp_path, work, how
-):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, None)])
-    # Which removes, and hardly writes.
-    check(tried, how, 1 if how == TEAR or work == 'compact_kb' else 5)
+# (work, what happens, at how many calls, at least); some remove, and hardly write.
+MORE = [
+    *[(w, h, None, 1 if h == TEAR or w == 'compact_kb' else 5) for w in WORKS for h in SAMPLE],
+    *[('train', how, 25, 10) for how in SAMPLE],
+    *[(work, how, 12, 10) for work in ('index_text', 'change_text') for how in (KILL, FULL)],
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('how', SAMPLE)
-def test_training_with_a_fault_has_the_step_before_or_the_next_and_ends_as_without(tmp_path, how):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [('train', how, 25)])
-    check(tried, how, 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('how', [KILL, FULL])
-@pytest.mark.parametrize('work', ['index_text', 'change_text'])
-def test_a_fault_leaves_a_knowledge_base_of_plain_text_as_it_was_and_the_same_call_completes_it(
-    tmp_path, work, how
-):
-    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, 12)])
-    check(tried, how, 10)
+@pytest.mark.parametrize(('work', 'how', 'most', 'least'), MORE)
+def test_so_does_a_run_with_a_fault_at_any_call(tmp_path, work, how, most, least):
+    (tried,) = system_calls.tried(tmp_path, 'crash_runs', [(work, how, most)])
+    check(tried, how, least)
 
 
 @pytest.mark.parametrize('work', WORKS)

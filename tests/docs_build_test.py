@@ -14,8 +14,6 @@ SPHINX = re.search(
     r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
 )
 
-pytest.importorskip('myst_nb', reason='the extra docs is not installed')
-
 
 def build(output, *options, **variables):
     command = [sys.executable, '-m', *SPHINX[1].split(), *options, 'docs', output]
@@ -24,8 +22,7 @@ def build(output, *options, **variables):
 
 
 def test_pages_and_docstrings_have_no_warning(tmp_path):
-    # No warning comes from writing, in which much of the time goes into navigation; `-m slow`
-    # writes the pages.
+    # No warning comes from writing, which takes most of the time.
     built = build(tmp_path, '-b', 'dummy', DOCS_NOTEBOOKS='off')
     assert built.returncode == 0, built.stderr
 
@@ -38,8 +35,7 @@ def test_pages_show_what_docstrings_say(tmp_path):
     assert 'VirtualKB.ask' in page and 'whose topic stands in square brackets' in page
     page = (tmp_path / 'reference' / 'gin_parameters.html').read_text(encoding='utf-8')
     text = re.sub(r'\s+', ' ', html.unescape(re.sub(r'<[^>]*>', ' ', page)))
-    # A field of a base class, one that refers to a function, a reader's, and a parameter of a
-    # binary.
+    # A field of a base class, of one that refers to a function, of a reader, and of a binary.
     for row in (
         'neighbours int 16 pairs around each seed pair',
         'clip_norm float 1.0 the largest norm',

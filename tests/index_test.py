@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.text.index_text import index_text

@@ -43,8 +43,7 @@ for package, use, _ in extras:
     else:
         print(f'{package} is not missed')
 """  # noqa: E501
-# A package of an extra, what needs it, and what is to be installed; of `wiki` and `text` see
-# datasets/document_files_test.py and corpus/recognition_test.py.
+# A package of an extra, what needs it, and what is to be installed.
 EXTRAS = [
     ('gcsfs', "from opql_jax.core import files; files.path('gs://bucket/kb')",
         "pip install -e '.[gcs]'"),

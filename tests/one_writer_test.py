@@ -1,24 +1,19 @@
 """A folder has one writer at a time: a second one is told who the first is, and changes nothing."""
 
-import concurrent.futures
-import json
 import os
 import pathlib
-import time
 
 import pytest
 
 from opql_jax.core import locks
 from opql_jax.core.errors import InputError
-from opql_jax.data.prepare import prepare
-from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory import ann_build
 from opql_jax.recipes import recipe
 
 import ann_memories
 import prepare_by_parts
+import records
 import tiny_memories
 import tiny_training
 from graph_kb import QUESTIONS, ring
@@ -26,21 +21,14 @@ from graph_kb import QUESTIONS, ring
 REFUSED = rf'is being written by process {os.getpid()} on '
 
 
-@pytest.fixture(scope='module')
-def world(tmp_path_factory):
-    return tiny_training.write_world(tmp_path_factory.mktemp('world'))
-
-
 def corpus(folder, name):
     """A file of passages about a person of this name."""
-    path = folder / f'{name}.jsonl'
     mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}
     mentions = [mention(0, name), mention(len(name) + 7, 'Eve')]
     about = {'title': name, 'title_entity': name, 'mentions': mentions}
     texts = [f'{name} knows Eve since {1900 + i}.' for i in range(8)]
-    records = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
-    path.write_text('\n'.join(map(json.dumps, records)))
-    return path
+    lines = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
+    return records.write(folder / f'{name}.jsonl', lines)
 
 
 def write_index(folder):
@@ -85,27 +73,3 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
 
 def write_one(path):
     pathlib.Path(path).write_text('1')
-
-
-def test_of_two_corpora_prepared_into_one_folder_at_once_one_is_there_and_the_other_told(tmp_path):
-    corpora = [corpus(tmp_path, name) for name in ('Ann', 'Bob')]
-    for number, delay in enumerate((0, 0.01, 0.05, 0.2)):
-        folder = tmp_path / str(number)
-
-        def run(path, wait, folder=folder):
-            time.sleep(wait)
-            settings = {'wordpieces': 200, 'drop_above_rate': 1.0}
-            reader = JsonLines(str(path))
-            return prepare(kb=str(tmp_path), text=folder.name, reader=reader, **settings)
-
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            runs = [pool.submit(run, path, wait) for path, wait in zip(corpora, (0, delay))]
-        errors = [run.exception() for run in runs]
-        (error,) = filter(None, errors)
-        assert isinstance(error, InputError) and (
-            'is being written by' in str(error) or 'has another' in str(error)
-        )
-        prepared = Prepared(folder)
-        prepared_name = ('Ann', 'Bob')[errors.index(None)]
-        assert set(prepared.vocab.names) == {prepared_name, 'Eve'}
-        assert all(title == prepared_name for title in prepared.passages['title'].to_pylist())

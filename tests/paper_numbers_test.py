@@ -1,5 +1,9 @@
 """The recipes at the paper's size state its numbers, and batches that devices can share."""
 
+import ast
+import itertools
+import math
+
 import pytest
 
 import gin
@@ -15,20 +19,32 @@ from opql_jax.recipes import catalog, paper
 from opql_jax.recipes.recipe import Options, placed
 from opql_jax.training import trainer
 
-# What the paper says, by its section.
-PAPER = {
-    'entities of the vocabulary (2.5)': 1_000_000,
-    'tokens of a piece (2.5)': 128,
-    'pieces that must mention a pair (2.5)': 5,
-    'pairs for L_rel (2.5)': 800_000,
-    'positives of an anchor (2.5)': 2,
-    'hard negatives of an anchor (2.5)': 8,
-    'anchors of L_rel (2.5)': 30.6e6,
-    'mentions that E is learnt from (2.5)': 93.5e6,
-    'mentions that an entry is the mean of (2.4)': 5,
-    'pairs of the memory (2.4)': 800_000,
-    'texts of the language model (4.1)': 85.6e6,
-}
+from examples import examples
+
+# What the paper says, by its section: the step, and settings whose product it is, or about so.
+PAPER = """
+    2.5 entities of the vocabulary | text | reader.Wikipedia.max_entities | 1_000_000
+    2.5 tokens of a piece | text | prepare.prepare.max_tokens | 128
+    2.5 a piece has no title | text | prepare.prepare.title_prefix | False
+    2.5 mentions that E is learnt from | entities | Entities.rows * STEPS | about 93.5e6
+    2.5 rows of 30.6M anchors, each with 2 positives and 8 negatives | relations |
+      Relations.rows * STEPS | about 336.6e6
+    2.5 pieces that must mention a pair | relations | Relations.min_count | 5
+    2.5 pairs for L_rel | relations | Relations.max_pairs | 800_000
+    2.5 all other mentions of a piece, of which few have more | relations |
+      Relations.max_context | 16
+    2.5 L_rel | relations | Relations.sampler | 'groups'
+    2.5 L_rel | relations | Relations.anchors | 'mentions'
+    2.4 pairs of the memory | memory | build_memory.build_memory.max_pairs | 800_000
+    2.4 pairs of the memory | memory | build_memory.build_memory.mentions | 'average'
+    2.4 pairs of the memory | memory | build_memory.build_memory.pairs | 'sentence'
+    4.1 texts of the language model | opql-lm-pretrained | Cloze.rows * STEPS | about 85.6e6
+    4.1 no answer is barred | opql-lm-webqsp | AnswerQuestions.absent_rate | 0.0
+    4.1 no passage is read | opql-lm-webqsp | AnswerQuestions.text_rows | 0
+    4.1 the loss | opql-lm-webqsp | AnswerQuestions.score_gold | False
+    4.1 the mixture | opql-lm-webqsp | AnswerQuestions.mixing | 'embeddings'
+    4.1 topics of a question | opql-lm-webqsp | AnswerQuestions.topics | 16
+""".replace('|\n', '|')
 OBJECTIVES = {
     'entities': 'Entities',
     'relations': 'Relations',
@@ -71,45 +87,17 @@ def settings_of(fresh_gin, tmp_path):
 
 
 def test_the_files_state_the_numbers_of_the_paper(settings_of):
-    text = settings_of('text')
-    found = {
-        'entities of the vocabulary (2.5)': text('reader.Wikipedia.max_entities'),
-        'tokens of a piece (2.5)': text('prepare.prepare.max_tokens'),
-    }
-    assert not text('prepare.prepare.title_prefix')
-
-    entities = settings_of('entities')
-    found['mentions that E is learnt from (2.5)'] = entities('objectives.Entities.rows') * entities(
-        'trainer.TrainConfig.num_steps'
-    )
-
-    relations = settings_of('relations')
-    # The paper has all other mentions of a piece, of which few have more.
-    assert relations('objectives.Relations.max_context') == 16
-    assert relations('objectives.Relations.sampler') == 'groups'
-    assert relations('objectives.Relations.anchors') == 'mentions'
-    found['positives of an anchor (2.5)'] = POSITIVES
-    found['hard negatives of an anchor (2.5)'] = NEGATIVES
-    anchors = relations('objectives.Relations.rows') // (1 + POSITIVES + NEGATIVES)
-    found['anchors of L_rel (2.5)'] = anchors * relations('trainer.TrainConfig.num_steps')
-    found['pieces that must mention a pair (2.5)'] = relations('objectives.Relations.min_count')
-    found['pairs for L_rel (2.5)'] = relations('objectives.Relations.max_pairs')
-
-    memory = settings_of('memory')
-    assert memory('build_memory.build_memory.mentions') == 'average'
-    assert memory('build_memory.build_memory.pairs') == 'sentence'
-    found['mentions that an entry is the mean of (2.4)'] = AVERAGED_MENTIONS
-    found['pairs of the memory (2.4)'] = memory('build_memory.build_memory.max_pairs')
-
-    cloze = settings_of('opql-lm-pretrained')
-    found['texts of the language model (4.1)'] = cloze('objectives.Cloze.rows') * cloze(
-        'trainer.TrainConfig.num_steps'
-    )
-
-    assert found.keys() == PAPER.keys()
-    for name, number in PAPER.items():
-        about = pytest.approx(number, rel=0.03) if isinstance(number, float) else number
-        assert found[name] == about, name
+    for step, rows in itertools.groupby(examples(PAPER), lambda row: row[1]):
+        settings = settings_of(step)
+        for what, _, names, number in rows:
+            long = {'STEPS': 'trainer.TrainConfig.num_steps'}
+            names = [long.get(name, name) for name in names.split(' * ')]
+            found = [settings(n if n.count('.') > 1 else f'objectives.{n}') for n in names]
+            if number.startswith('about '):
+                assert math.prod(found) == pytest.approx(float(number[6:]), rel=0.03), what
+            else:
+                assert found == [ast.literal_eval(number)], (what, names)
+    assert (POSITIVES, NEGATIVES, AVERAGED_MENTIONS) == (2, 8, 5)  # 2.5, 2.5 and 2.4
 
 
 @pytest.mark.parametrize('name', OBJECTIVES)
@@ -140,17 +128,10 @@ def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
 )
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
-    piece = PAPER['tokens of a piece (2.5)'] - MARKUP_ROOM
+    piece = 128 - MARKUP_ROOM
     rows, buckets = (settings(f'{objective}.{of}') for of in (BATCHES.get(name, 'rows'), 'buckets'))
     capacities = capacities_for([piece + room], [piece + room], rows, buckets)
     assert buckets and all(count % 64 == 0 for count in capacities.values())  # and by 8 and 16
-
-
-def test_finetuning_bars_no_answer_and_reads_no_passages_as_the_paper(settings_of):
-    settings = settings_of('opql-lm-webqsp')
-    paper = {'absent_rate': 0.0, 'text_rows': 0, 'score_gold': False}
-    for name, value in {**paper, 'mixing': 'embeddings', 'topics': 16}.items():
-        assert settings(f'objectives.AnswerQuestions.{name}') == value
 
 
 @pytest.mark.parametrize('name', OBJECTIVES)

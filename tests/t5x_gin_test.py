@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 import t5x_interface
 
-from own_process import own_process
-
-if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip(
-        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
-    )
-
 from opql_jax.core.errors import InputError
+
+from examples import table
+from own_process import own_process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 20
@@ -42,36 +38,29 @@ def test_the_record_is_that_of_the_installed_t5x():
 CONFIG = 'trainer.TrainConfig'
 
 
-@pytest.mark.parametrize(
-    ['settings', 'peak'],
-    [
-        ((), (10, 5e-4)),  # half of the steps at most
-        ((f'{CONFIG}.warmup_steps = 4', 'LEARNING_RATE = 0.1'), (4, 0.1)),
-        ((f'{CONFIG}.learning_rate = 0.2', f'{CONFIG}.num_steps = 8'), (4, 0.2)),
-    ],
-)
-def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, peak):
-    acts, logged = call(
-        t5x_interface.learning_rates, str(ROOT), files('train'), [*REQUIRED, *settings], STEPS
-    )
+@table(f"""
+    settings | at | peak
+    | 10 | 5e-4
+    {CONFIG}.warmup_steps = 4; LEARNING_RATE = 0.1 | 4 | 0.1
+    {CONFIG}.learning_rate = 0.2; {CONFIG}.num_steps = 8 | 4 | 0.2
+""")
+def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, at, peak):
+    """It rises for half of the steps at most."""
+    given = [*REQUIRED, *filter(None, settings.split('; '))]
+    acts, logged = call(t5x_interface.learning_rates, str(ROOT), files('train'), given, STEPS)
     np.testing.assert_allclose(acts, logged, rtol=1e-3)
-    assert (int(np.argmax(logged)), max(logged)) == pytest.approx(peak)
+    assert (int(np.argmax(logged)), max(logged)) == pytest.approx((int(at), float(peak)))
 
 
 @pytest.mark.parametrize('binary', ['train', 'infer'])
-@pytest.mark.parametrize(
-    ['settings', 'complaint'],
-    [
-        (
-            (f'{CONFIG}.log_every = 5',),
-            'log_every=5 does nothing under t5x: set train.stats_period',
-        ),
-        (("INIT_FROM = 'start'", "BERT = 'minilm'"), 'both say where to start: leave out one'),
-        (('utils.DatasetConfig.no_such = 5',), 'no_such'),
-    ],
-)
+@table(f"""
+    settings | complaint
+    {CONFIG}.log_every = 5 | log_every=5 does nothing under t5x: set train.stats_period
+    INIT_FROM = 'start'; BERT = 'minilm' | both say where to start: leave out one
+    utils.DatasetConfig.no_such = 5 | no_such
+""")
 def test_what_cannot_act_is_refused(call, binary, settings, complaint):
-    given = binary, files(binary), [*REQUIRED, *settings], 'MODEL'
+    given = binary, files(binary), [*REQUIRED, *settings.split('; ')], 'MODEL'
     with pytest.raises(InputError, match=complaint):
         call(t5x_interface.configured, str(ROOT), *given)
 

@@ -1,26 +1,15 @@
-"""OPQL's training objectives behind t5x's model interface: same losses, same gradients, and, where
-t5x is installed, its own trainer.
-
-CI checks the interface and the loss and gradient of one objective; the rest is slow.
-"""
+"""Objectives behind t5x's model interface: same losses and gradients; CI tries one of them."""
 
 import functools
-import importlib.util
 import inspect
 
 import jax
 import numpy as np
 import pytest
+import seqio
 import t5x_interface
 from flax import traverse_util
 from flax.linen import partitioning
-
-import question_records
-import tiny_training
-
-seqio = pytest.importorskip('seqio', reason='SeqIO is not installed: pip install -e .[data]')
-if importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
 from opql_jax import t5x_model
 from opql_jax.corpus.questions import read_questions
@@ -32,7 +21,10 @@ from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax_tasks.metrics import ranked_entities
 
-STEPS = 4
+import question_records
+import tiny_training
+
+STEPS, STAGES = 4, ('relations', 'follow', 'align', 'cloze', 'questions')
 
 
 @pytest.fixture(scope='module')
@@ -125,9 +117,7 @@ def check_metrics(metrics, loss, scalars):
 
 
 def check_gradient(model, batches):
-    """The loss, metrics and gradient of t5x's interface are those of the stage, and what is frozen
-    has none.
-    """
+    """Loss, metrics and gradient are those of the stage; what is frozen has no gradient."""
     params, rng, reference = start(model), jax.random.key(3), reference_loss(model, True)
     of_t5x = jax.jit(jax.value_and_grad(model.loss_fn, has_aux=True))
     trained, frozen = state.split_params(params, model.task.trainable)
@@ -146,23 +136,18 @@ def check_gradient(model, batches):
         assert any(np.any(value) for value in expected_grads.values())
 
 
-def test_loss_and_gradient_of_pretraining_are_the_objectives(world):
-    model = make_model('relations', world)
-    check_gradient(model, [model.task.source[0]])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('name', ['follow', 'align', 'cloze', 'questions'])
-def test_loss_and_gradient_of_other_stages_are_the_objectives(name, world):
+@pytest.mark.parametrize('name', [STAGES[0], *SLOW])
+def test_loss_and_gradient_are_those_of_the_objective(name, world):
     model = make_model(name, world)
     check_gradient(model, by_hops(model).values())
 
 
 @pytest.mark.slow
 def test_elements_are_trained_on_as_one_batch(world):
-    """As the shards of several processes are: negatives of a mention come from all of them. Without
-    a key nothing drops out.
-    """
+    """As the shards of several processes are; without a key nothing drops out."""
     model = make_model('relations', world)
     params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
     batch = stacked(*(shard[0] for shard in shards))

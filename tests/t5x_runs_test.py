@@ -1,6 +1,4 @@
-"""t5x's own binaries over gin/t5x, as docs/how-to/t5x.md calls them; skipped where t5x cannot be
-imported.
-"""
+"""t5x's own binaries over gin/t5x, as the page calls them; skipped where it cannot be imported."""
 
 import importlib.util
 import json
@@ -14,19 +12,14 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
-import question_records
-import tiny_training
-
-if importlib.util.find_spec('seqio') is None or importlib.util.find_spec('opql_jax_tasks') is None:
-    pytest.skip(
-        'SeqIO or opql_jax_tasks is not installed: pip install -e .[data]', allow_module_level=True
-    )
-
 from opql_jax.corpus.questions import read_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.evaluation import predictions
 from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.training import optimizer, t5x_checkpoints
+
+import question_records
+import tiny_training
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ASKED = "('asked.jsonl',)"
@@ -44,7 +37,7 @@ SETTINGS = {
     | {f'objectives.AnswerQuestions.{name}': 4 for name in ('rows', 'k', 'text_rows')}
     | {'QUESTIONS': 'asked.jsonl', 'EVAL_QUESTIONS': ASKED, 'EVAL_ROWS': 4},
 }
-with_t5x = [
+pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'
@@ -54,9 +47,7 @@ with_t5x = [
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """The folder that the binaries run in: a knowledge base kb, a file of questions, a gin file of
-    a small encoder.
-    """
+    """Where the binaries run: a knowledge base, questions, a gin file of a small encoder."""
     root = tmp_path_factory.mktemp('world')
     tiny_training.write_prepared(root / 'kb' / 'text')
     tiny_training.write_untrained(root / 'kb' / 'text', root / 'kb' / 'start', spread=8.0)
@@ -119,64 +110,61 @@ def check_same(found, expected):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=2e-5, err_msg=name)
 
 
-class TestBinaries:
-    pytestmark = with_t5x
+@pytest.mark.parametrize('kind', SETTINGS)
+def test_each_objective_is_trained_evaluated_and_asked(world, kind):
+    logged = train(world, kind)
+    assert 'collection=train' in logged and '=nan' not in logged
+    run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
+    (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
+    scores = json.loads(scores.read_text())
+    logged = next((world / f'run-{kind}').rglob('opql-metrics.jsonl'))
+    in_training = list(map(json.loads, logged.open()))
+    assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
+    answers = kind in ('follow', 'lm_questions')
+    names = {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
+    assert scores.keys() - {'step'} == names
+    mode = 'predict_with_aux' if answers else 'score'
+    run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
+    (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
+    lines = [json.loads(line) for line in written.open()]
+    if answers:
+        vocab = Prepared(world / 'kb' / 'text').vocab
+        asked = read_questions(world / 'asked.jsonl', vocab)
+        predictions.check_same_questions(predictions.read_predictions(written), asked, written)
+        scored = evaluate_predictions(asked, lines, vocab)
+        assert scores == pytest.approx({'step': 4} | {name: scored[name] for name in names})
+    else:
+        loss = -np.mean([line['score'] for line in lines])
+        assert loss == pytest.approx(scores['loss'], rel=1e-5)
 
-    @pytest.mark.parametrize('kind', SETTINGS)
-    def test_each_objective_is_trained_evaluated_and_asked(self, world, kind):
-        logged = train(world, kind)
-        assert 'collection=train' in logged and '=nan' not in logged
-        run_t5x(world, 'eval', kind, EVAL_OUTPUT_DIR=f'scores-{kind}')
-        (scores,) = (world / f'scores-{kind}').rglob('opql-metrics.jsonl')
-        scores = json.loads(scores.read_text())
-        logged = next((world / f'run-{kind}').rglob('opql-metrics.jsonl'))
-        in_training = list(map(json.loads, logged.open()))
-        assert scores == pytest.approx(in_training[-1], rel=1e-5) and scores['step'] == 4
-        answers = kind in ('follow', 'lm_questions')
-        names = {'hits@1', 'hits@5', 'hits@10', 'answer_coverage'} if answers else {'loss'}
-        assert scores.keys() - {'step'} == names
-        mode = 'predict_with_aux' if answers else 'score'
-        run_t5x(world, 'infer', kind, INFER_OUTPUT_DIR=f'answers-{kind}', MODE=mode)
-        (written,) = (world / f'answers-{kind}').glob('*.jsonl-00000-of-00001')
-        lines = [json.loads(line) for line in written.open()]
-        if answers:
-            vocab = Prepared(world / 'kb' / 'text').vocab
-            asked = read_questions(world / 'asked.jsonl', vocab)
-            predictions.check_same_questions(predictions.read_predictions(written), asked, written)
-            scored = evaluate_predictions(asked, lines, vocab)
-            assert scores == pytest.approx({'step': 4} | {name: scored[name] for name in names})
-        else:
-            loss = -np.mean([line['score'] for line in lines])
-            assert loss == pytest.approx(scores['loss'], rel=1e-5)
 
-    @pytest.mark.parametrize('kind', ['relations', 'follow'])
-    def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(
-        self, world, kind
-    ):
-        options = {'SEED': 3, 'INIT_FROM': 'start', 'trainer.TrainConfig.warmup_steps': 1}
-        for steps in (2, 4):
-            logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
-            (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
-            peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
-            expected = float(optimizer.make_schedule(4, peak, 1)(steps - 1))
-            assert float(rate) == pytest.approx(expected, rel=0.01)
-        folders = {'kb': str(world / 'kb'), 'model_dir': str(world / f'stopped-{kind}')}
-        t5x_checkpoints.import_checkpoint(**folders, model=f'from-{kind}')
-        settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
-        settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
-        files = ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin']
-        run(world, 'opql_jax.train', files, settings)
-        models = (world / 'kb' / f'{whose}-{kind}' for whose in ('from', 'ours'))
-        check_same(*map(tiny_training.params_of, models))
-        with pytest.raises(AssertionError, match='cannot be resumed as another run'):
-            train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
+@pytest.mark.parametrize('kind', ['relations', 'follow'])
+def test_a_run_that_was_stopped_ends_as_train_does_and_its_import_is_the_same_model(world, kind):
+    options = {'SEED': 3, 'INIT_FROM': 'start', 'trainer.TrainConfig.warmup_steps': 1}
+    for steps in (2, 4):
+        logged = train(world, kind, steps=steps, MODEL_DIR=f'stopped-{kind}', **options)
+        (rate,) = re.findall(r'collection=train .*learning_rate/current=([\d.e-]+)', logged)
+        peak = {'relations': 5e-4, 'follow': 3e-4}[kind]
+        expected = float(optimizer.make_schedule(4, peak, 1)(steps - 1))
+        assert float(rate) == pytest.approx(expected, rel=0.01)
+    folders = {'kb': str(world / 'kb'), 'model_dir': str(world / f'stopped-{kind}')}
+    t5x_checkpoints.import_checkpoint(**folders, model=f'from-{kind}')
+    settings = {'KB': 'kb', 'MODEL': f'ours-{kind}', 'STEPS': 4} | SETTINGS[kind] | options
+    settings.pop('EVAL_ROWS', None), settings.pop('EVAL_QUESTIONS', None)
+    files = ['--gin_file=tiny.gin', f'--gin_file=gin/runs/{kind}.gin']
+    run(world, 'opql_jax.train', files, settings)
+    models = (world / 'kb' / f'{whose}-{kind}' for whose in ('from', 'ours'))
+    check_same(*map(tiny_training.params_of, models))
+    with pytest.raises(AssertionError, match='cannot be resumed as another run'):
+        train(world, kind, MODEL_DIR=f'stopped-{kind}', SEED=4, INIT_FROM='start')
 
-    @pytest.mark.parametrize(
-        ['kind', 'partitions'], [('relations', 1), ('relations', 2), ('follow', 1), ('lm_cloze', 2)]
-    )
-    def test_several_devices_train_as_one(self, world, kind, partitions):
-        folders = {devices: f'{kind}-{partitions}-{devices}' for devices in (1, 4)}
-        for devices, folder in folders.items():
-            parts = {'NUM_PARTITIONS': partitions if devices > 1 else 1, 'BATCH_SIZE': 4}
-            train(world, kind, devices=devices, MODEL_DIR=folder, **parts)
-        check_same(*(params_of(world, folder) for folder in folders.values()))
+
+@pytest.mark.parametrize(
+    ['kind', 'partitions'], [('relations', 1), ('relations', 2), ('follow', 1), ('lm_cloze', 2)]
+)
+def test_several_devices_train_as_one(world, kind, partitions):
+    folders = {devices: f'{kind}-{partitions}-{devices}' for devices in (1, 4)}
+    for devices, folder in folders.items():
+        parts = {'NUM_PARTITIONS': partitions if devices > 1 else 1, 'BATCH_SIZE': 4}
+        train(world, kind, devices=devices, MODEL_DIR=folder, **parts)
+    check_same(*(params_of(world, folder) for folder in folders.values()))

@@ -10,31 +10,19 @@ import shutil
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import spacy
 import tensorstore
 
 import opql_jax
 from opql_jax.data.tokenizer import TokenizerError, load_tokenizer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
+from examples import table
+
 PACKAGE = pathlib.Path(opql_jax.__file__).parent
 SOURCES = sorted([*PACKAGE.rglob('*.py'), *(PACKAGE.parent / 'tasks').rglob('*.py')])
 
-# What runs code that it reads.
-LOADERS = set(
-    'pickle cPickle _pickle cloudpickle dill marshal shelve joblib torch yaml runpy code'.split()
-)
 CALLS = {'eval', 'exec', 'compile', '__import__', 'system', 'popen', 'import_module'}
-# What opens connections.
-NETWORK = 'urllib.request http requests httpx aiohttp ftplib smtplib huggingface_hub socketserver'
-
-
-def imports(tree):
-    """The modules that a source imports, anywhere in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (node.module, *(f'{node.module}.{alias.name}' for alias in node.names))
 
 
 def calls(tree):
@@ -51,10 +39,10 @@ def calls(tree):
                 yield whole if whole in ('np.load', 'numpy.load') else function.attr, node.keywords
 
 
-def unsafe(tree):
-    """What in a source could run code that it reads, or a shell."""
-    found = [name for name in imports(tree) if name.split('.')[0] in LOADERS]
-    for name, keywords in calls(tree):
+def unsafe(text):
+    """What in a source could run code that it reads, or a shell; imports: see layers_test."""
+    found = []
+    for name, keywords in calls(ast.parse(text)):
         given = {keyword.arg: getattr(keyword.value, 'value', None) for keyword in keywords}
         pickles = given.get('allow_pickle', name.endswith('.load')) is not False
         if name in CALLS or given.get('shell') or pickles:
@@ -62,30 +50,18 @@ def unsafe(tree):
     return found
 
 
-@pytest.mark.parametrize('source', SOURCES, ids=lambda path: str(path.relative_to(PACKAGE.parent)))
-def test_no_source_runs_what_it_reads(source):
-    assert unsafe(ast.parse(source.read_text(encoding='utf-8'))) == []
-
-
-def test_no_source_opens_a_connection():
-    found, modules = set(), [*NETWORK.split(), 'socket']
+def test_no_source_runs_what_it_reads():
     for source in SOURCES:
-        for name in imports(ast.parse(source.read_text(encoding='utf-8'))):
-            if any(name == module or name.startswith(f'{module}.') for module in modules):
-                found.add((source.relative_to(PACKAGE).as_posix(), name))
-    # A lock states the name of its host.
-    # The explorer listens, at loopback unless told otherwise; it connects to nothing.
-    assert found == {('core/locks.py', 'socket'), ('explorer/app.py', 'socket')}
+        assert unsafe(source.read_text(encoding='utf-8')) == [], source
 
 
-UNSAFE = ['import pickle', 'from torch import load', 'def f():\n    import joblib', 'eval(x)']
-UNSAFE += ['os.system(x)', 'np.load(x)', 'subprocess.run(x, shell=True)']
+UNSAFE = ['eval(x)', 'os.system(x)', 'np.load(x)', 'subprocess.run(x, shell=True)']
 UNSAFE += ['np.load(x, allow_pickle=True)', 'importlib.import_module(x)']
 
 
 @pytest.mark.parametrize('text', UNSAFE)
 def test_unsafe_sources_are_seen(text):
-    assert unsafe(ast.parse(text))
+    assert unsafe(text)
 
 
 # Checkpoints.
@@ -118,21 +94,19 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
     file.write_text(json.dumps([*others, row]))
 
 
-@pytest.mark.parametrize(
-    'name, ocdbt, reason',
-    [
-        ('{elsewhere}', False, 'is a path'),
-        ('{elsewhere}', True, 'in OCDBT database'),
-        ('../../../../elsewhere', False, 'Invalid file path'),
-        ('../../../../elsewhere', True, 'in OCDBT database'),
-    ],
-)
+@table("""
+    name | ocdbt | reason
+    {elsewhere} | | is a path
+    {elsewhere} | yes | in OCDBT database
+    ../../../../elsewhere | | Invalid file path
+    ../../../../elsewhere | yes | in OCDBT database
+""")
 def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):
     elsewhere = tmp_path / 'elsewhere'
     spec = {'driver': 'zarr', 'kvstore': {'driver': 'file', 'path': str(elsewhere)}}
     array = {'dtype': tensorstore.float32, 'shape': [2, 3], 'fill_value': 7}
     tensorstore.open(spec, create=True, **array).result()
-    rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=ocdbt)
+    rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=bool(ocdbt))
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
         checkpoints.params(1)
     assert reason in str(caught.value.__cause__ or caught.value)

@@ -25,13 +25,15 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope='module')
 def root(tmp_path_factory):
-    return tmp_path_factory.mktemp('wheel')
+    root = tmp_path_factory.mktemp('wheel')
+    for name in ('source', 'home', 'work'):
+        (root / name).mkdir()
+    return root
 
 
 @pytest.fixture(scope='module')
 def wheel(root):
     """The wheel of a copy of the checkout; `build` makes it of the source distribution."""
-    (root / 'source').mkdir()
     ignore = shutil.ignore_patterns('__pycache__', '*.egg-info')
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -60,19 +62,12 @@ def environment(root, wheel):
 
 
 @pytest.fixture(scope='module')
-def home(root):
-    (root / 'home').mkdir()
-    return root / 'home'
-
-
-@pytest.fixture(scope='module')
-def run(environment, root, home):
+def run(environment, root):
     """Runs a program of the environment outside the checkout; returns what it prints."""
-    (root / 'work').mkdir()
 
     def run(*command):
         command = [environment / command[0], *map(str, command[1:])]
-        where = {'cwd': root / 'work', 'env': variables(home)}
+        where = {'cwd': root / 'work', 'env': variables(root)}
         done = subprocess.run(command, capture_output=True, text=True, **where)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -80,9 +75,9 @@ def run(environment, root, home):
     return run
 
 
-def variables(home):
+def variables(root):
     """The variables of somebody who has set none."""
-    return {'HOME': str(home), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
+    return {'HOME': str(root / 'home'), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
 
 
 @pytest.fixture(scope='module')
@@ -124,11 +119,11 @@ def test_recipes_and_their_gin_files_come_along(run, root):
     assert 'prepare.kb' in planned
 
 
-def test_the_explorer_serves_its_pages(run, environment, root, home, kb):
+def test_the_explorer_serves_its_pages(run, environment, root, kb):
     assert '--writable' in run('opql', 'explore', '--help')
     serving = [environment / 'opql', 'explore', kb, '--port', '0']
     with subprocess.Popen(
-        serving, cwd=root, env=variables(home), stdout=subprocess.PIPE, text=True
+        serving, cwd=root, env=variables(root), stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             address = server.stdout.readline().strip()

@@ -3,7 +3,6 @@
 Each imports what it needs, so that `opql --help` and completion are quick.
 """
 
-import enum
 import functools
 import logging
 import os
@@ -11,7 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -37,11 +36,9 @@ Json = Annotated[bool, typer.Option('--json', help='Print JSON.')]
 Count = functools.partial(typer.Option, min=1, max=10**6, show_default=True)
 
 
-class Engine(enum.StrEnum):
-    """Where text is read and encoded."""
-
-    LOCAL = 'local'
-    SPARK = 'spark'
+def _several(metavar: str, help: str, *names: str):
+    """An option that may be repeated."""
+    return Option(*names, metavar=metavar, help=f'{help}; repeat it for several.')
 
 
 def _print_version(wanted: bool) -> None:
@@ -118,7 +115,9 @@ def index(
         ),
     ] = 'default',
     max_reject_fraction: MaxRejectFraction = 0.01,
-    engine: Annotated[Engine, typer.Option(help='Where text is read and encoded.')] = Engine.LOCAL,
+    engine: Annotated[
+        Literal['local', 'spark'], typer.Option(help='Where text is read and encoded.')
+    ] = 'local',
     as_json: Json = False,
 ) -> None:
     """Make a knowledge base of text.
@@ -132,7 +131,7 @@ def index(
         index_text, sources, out, encoder=encoder, max_reject_fraction=max_reject_fraction
     )
     started = time.monotonic()
-    if engine == Engine.LOCAL:
+    if engine == 'local':
         make()
     else:
         from opql_jax.corpus import spark
@@ -306,18 +305,10 @@ def add(
 @app.command()
 def remove(
     kb: KB,
-    document: Annotated[
-        list[str] | None, Option(metavar='ID', help='The id of a document; repeat it for several.')
-    ] = None,
-    entity: Annotated[
-        list[str] | None,
-        Option(metavar='NAME', help='The name of an entity; repeat it for several.'),
-    ] = None,
+    document: Annotated[list[str] | None, _several('ID', 'The id of a document')] = None,
+    entity: Annotated[list[str] | None, _several('NAME', 'The name of an entity')] = None,
     sentence: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar='TEXT', help='A sentence, or words that only it has; repeat it for several.'
-        ),
+        list[str] | None, _several('TEXT', 'A sentence, or words that only it has')
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -404,11 +395,10 @@ def explore(
     token: Annotated[str | None, Option(envvar='OPQL_TOKEN', help='Access token.')] = None,
     allow_origin: Annotated[
         list[str] | None,
-        Option(
+        _several(
+            'ORIGIN',
+            'A site whose pages may read /api/, as https://notes.example',
             '--allow_origin',
-            metavar='ORIGIN',
-            help='A site whose pages may read /api/, as https://notes.example; '
-            'repeat it for several.',
         ),
     ] = None,
 ) -> None:

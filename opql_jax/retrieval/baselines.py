@@ -3,7 +3,7 @@
 Each gives scores of all passages for each question, [passages]; none follows a relation.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,12 +66,7 @@ def graph(index: RetrievalIndex, questions: Iterable[Question]) -> Iterator[np.n
 
 
 Baseline = Callable[[RetrievalIndex, Iterable[Question]], Iterator[np.ndarray]]
-BASELINES: Mapping[str, Baseline] = {
-    'BM25': bm25,
-    'dense': dense,
-    'BM25 + dense': hybrid,
-    'graph': graph,
-}
+BASELINES = {'BM25': bm25, 'dense': dense, 'BM25 + dense': hybrid, 'graph': graph}
 
 
 def _standard(values: np.ndarray) -> np.ndarray:

@@ -92,12 +92,7 @@ PLAN = FolderFormat(
     'delete the folder',
 )
 _PASSAGES = pa.schema(
-    [
-        ('id', pa.string()),
-        ('title', pa.string()),
-        ('text', pa.string()),
-        ('title_entity', pa.int32()),
-    ]
+    [*((name, pa.string()) for name in ('id', 'title', 'text')), ('title_entity', pa.int32())]
 )
 _WORDS = pa.schema([('word', pa.string())])
 _ENTITIES = pa.schema([('kind', pa.string())])
@@ -175,13 +170,8 @@ def build(folder: str | os.PathLike, corpus: Corpus) -> RetrievalIndex:
             partial.write_bytes(buffer.getbuffer())
     for name, table in of_tables.items():
         tables.write_table(target / f'{name}.parquet', table.to_batches(), table.schema)
-    stated = {
-        'passages': len(counts),
-        'sentences': len(starts),
-        'entities': len(corpus.names),
-        'dim': corpus.passage_vectors.shape[1],
-        'encoded_by': corpus.encoded_by,
-    }
+    stated: dict = dict(passages=len(counts), sentences=len(starts), entities=len(corpus.names))
+    stated |= dict(dim=corpus.passage_vectors.shape[1], encoded_by=corpus.encoded_by)
     write_manifest(target, FORMAT, stated, {name: files.digest(target / name) for name in names})
     (target / PLAN.file).unlink()
     return RetrievalIndex.open(target)

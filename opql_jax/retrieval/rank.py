@@ -50,36 +50,11 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = Weights(
-    first={
-        'words': 17.32,
-        'named': 1.96,
-        'titled': 0.96,
-        'sentence': 1.17,
-        'passage': 0.09,
-        'joined': 1.85,
-    },
-    next={
-        'words': 11.15,
-        'words_share': 1.81,
-        'named': 1.87,
-        'titled': -0.01,
-        'sentence': 0.3,
-        'passage': -0.07,
-        'joined': 5.46,
-        'direct': 0.67,
-        'to_title': 1.35,
-        'from_title': -0.12,
-        'shared': -0.74,
-        'rarity': 8.24,
-        'spread': -0.65,
-        'source': 1.3,
-        'asked': -2.97,
-        'prior': 0.11,
-        'relation': 1.98,
-        'target': 1.66,
-        'target_words': 1.5,
-        'target_relation': 3.79,
-    },
+    first=dict(words=17.32, named=1.96, titled=0.96, sentence=1.17, passage=0.09, joined=1.85),
+    next=dict(words=11.15, words_share=1.81, named=1.87, titled=-0.01, sentence=0.3, passage=-0.07)
+    | dict(joined=5.46, direct=0.67, to_title=1.35, from_title=-0.12, shared=-0.74, rarity=8.24)
+    | dict(spread=-0.65, source=1.3, asked=-2.97, prior=0.11, relation=1.98)
+    | dict(target=1.66, target_words=1.5, target_relation=3.79),
     begin=0.77,
 )
 

@@ -1,13 +1,16 @@
 """One checkpoint of a run evaluated, all that are there, or those that are still to come."""
 
+import json
+import shutil
 import threading
 
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.kb.trained.evaluate_in_training import evaluate_checkpoints
 from opql_jax.kb.trained.question_sets import evaluate
-from opql_jax.training import checkpoints
+from opql_jax.training import checkpoints, objectives
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
 
 import tiny_training
@@ -25,9 +28,9 @@ def save(workdir, *steps, keep=None, params=None, meta=None):
 
 
 @pytest.fixture(scope='module')
-def kb(tmp_path_factory):
+def kb(world, tmp_path_factory):
     """A knowledge base whose follower has three different checkpoints."""
-    kb = tiny_training.write_world(tmp_path_factory.mktemp('world'))
+    kb = shutil.copytree(world, tmp_path_factory.mktemp('world') / 'kb')
     with Checkpoints(kb / 'follow', read_only=True) as store:
         params, meta = store.load()
     for step in (20, 300):
@@ -50,6 +53,20 @@ def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
     assert found == alone[300] == score('newest')
     shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
     assert shown == pytest.approx({n: values['1-hop/dev']['mrr'] for n, values in alone.items()})
+
+
+def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tmp_path):
+    kb, (split,) = shutil.copytree(kb, tmp_path / 'kb'), SPLITS
+    workdir, parts = kb / 'run', dict(text='text', model='run', memory='memory')
+    hook = evaluate_checkpoints(kb=str(kb), **parts, questions=split)
+    objective = objectives.Follow(memory_dir='memory', splits=('1-hop/train',), questions=8, k=8)
+    options = dict(num_steps=2, checkpoint_every=1, init_from='align', on_checkpoint=hook)
+    tiny_training.run('text', workdir, objective, **options)
+    logged = scalars(workdir)[f'{split}/mrr']
+    assert logged.keys() == {1, 2}
+    for step, found in logged.items():
+        metrics = json.loads((workdir / f'evaluation/{step}/metrics.json').read_text())
+        assert found == pytest.approx(metrics[split]['mrr'])
 
 
 def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):

@@ -18,9 +18,7 @@ WEIGHTS = st.lists(st.integers(0, 16), max_size=14).map(
 
 @st.composite
 def rankings(draw):
-    """(answers, weights, gold): ties, repeated answers, weights of 0, empty rankings and unknown
-    gold answers are among them.
-    """
+    """(answers, weights, gold), with ties, repetitions, weights of 0 and unknown gold answers."""
     weights = draw(WEIGHTS)
     ranked = draw(st.lists(st.sampled_from(ANSWERS), min_size=len(weights), max_size=len(weights)))
     return ranked, weights, draw(st.sets(st.sampled_from(ANSWERS + '?!'), min_size=1, max_size=6))

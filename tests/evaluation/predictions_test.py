@@ -1,6 +1,4 @@
-"""Prediction files: how they are written, in chunks and by several processes,
-resumed and refused.
-"""
+"""Prediction files: written in chunks and by several processes, resumed and refused."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +9,9 @@ from opql_jax.evaluation import predictions
 from opql_jax.evaluation.predictions import PredictionError
 from opql_jax.kb.trained.question_sets import write_answers
 
-from graph_kb import NAMES, QUESTIONS, VOCAB, lines_of, ring
+from examples import table
+from graph_kb import NAMES, QUESTIONS, VOCAB, ring
+from records import read
 
 CHUNKS = [QUESTIONS[:4], QUESTIONS[4:8], QUESTIONS[8:]]
 
@@ -48,7 +48,7 @@ def test_every_question_gets_a_line_in_order(tmp_path, whole):
     path = tmp_path / 'a' / 'out.jsonl'
     assert write_answers(ring(), QUESTIONS, path) == len(QUESTIONS)
     assert path.read_bytes() == whole and [p.name for p in path.parent.iterdir()] == ['out.jsonl']
-    records = lines_of(path)
+    records = read(path)
     assert [r['id'] for r in records] == [q.id for q in QUESTIONS]
     asked = [f'who met [{name}] again, and why' for name in [*NAMES, 'unknown ⟂']]
     assert [r['question'] for r in records] == asked
@@ -110,51 +110,33 @@ def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     assert len(parts_of(path)) == 2
 
 
-def put(name, path, whole):
-    """Leaves predictions of all questions where a run finds them: whole, or in chunks."""
-    path.write_bytes(whole) if name == 'out.jsonl' else write_parts(path, whole, {0, 1, 2})
-
-
-FOUND = {
-    'out.jsonl': 'out.jsonl, line {}',
-    'chunks': r'out.jsonl.parts/00000-of-00003.jsonl, line {}',
-}
-
-
-@pytest.mark.parametrize('name', FOUND)
+@pytest.mark.parametrize('where', ['out.jsonl', r'out.jsonl.parts/00000-of-00003.jsonl'])
 @pytest.mark.parametrize(
     'change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence']
 )
-def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, name, change):
-    put(name, tmp_path / 'out.jsonl', whole)
+def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, where, change):
+    """Whole, or in chunks."""
+    path = tmp_path / 'out.jsonl'
+    path.write_bytes(whole) if where == 'out.jsonl' else write_parts(path, whole, {0, 1, 2})
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}
     options = dict(kb=ring()) | change
-    message = FOUND[name].format(1) + ' comes from another model, memory or setting'
-    with pytest.raises(PredictionError, match=message):
-        write_answers(questions=QUESTIONS, output=tmp_path / 'out.jsonl', **options)
+    with pytest.raises(PredictionError, match=f'{where}, line 1 comes from another model, memory'):
+        write_answers(questions=QUESTIONS, output=path, **options)
     assert {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')} == before
 
 
-DAMAGED = {
-    'no JSON': 'answers: none',
-    'a list': '[]',
-    'no question': '{"id": "1", "answers": []}',
-    'answers without weight': '{"id": "1", "question": "?", "answers": [{"entity": "plain"}]}',
-    'a trace without entities': (
-        '{"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}'
-    ),
-    'a weight that is not a number': (
-        '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": NaN}]}'
-    ),
-    'a weight beyond all floats': (
-        '{"id": "1", "question": "?", "answers": [{"entity": "plain", "weight": 1e999}]}'
-    ),
-    'a list for an id': '{"id": ["1"], "question": "?", "answers": []}',
-}
-
-
-@pytest.mark.parametrize('line', DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_line_is_named(tmp_path, whole, line):
+@table("""
+    what | line
+    no JSON | answers: none
+    a list | []
+    no question | {"id": "1", "answers": []}
+    answers without weight | {"id": "1", "question": "?", "answers": [{"entity": "plain"}]}
+    no entities | {"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}
+    no number | {"id": "1", "question": "?", "answers": [{"entity": "a", "weight": NaN}]}
+    beyond all floats | {"id": "1", "question": "?", "answers": [{"entity": "a", "weight": 1e999}]}
+    a list for an id | {"id": ["1"], "question": "?", "answers": []}
+""")
+def test_a_damaged_line_is_named(tmp_path, whole, what, line):
     lines = whole.decode().split('\n')
     lines[3] = line
     (tmp_path / 'out.jsonl').write_text('\n'.join(lines), encoding='utf-8')

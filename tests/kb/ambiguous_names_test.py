@@ -2,13 +2,11 @@
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
-import opql_jax
 from opql_jax.core.errors import InputError
 
-from examples import examples
+from examples import table
 
+READER = False
 DOCUMENTS = {
     'Franz Schubert': 'Franz Schubert was an Austrian composer. Schubert was born in Vienna in '
     '1797. He admired the music of Ludwig van Beethoven.',
@@ -19,20 +17,12 @@ DOCUMENTS = {
 }
 
 
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(DOCUMENTS), reader=False) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize(
-    'question, near',
-    examples("""
-        Where did Zorblatt meet Franz Schubert? | the text has no name 'Zorblatt'
-        Did Schubert know Eric Lindt in London? | no name 'Eric Lindt'; did you mean 'Erik Lind'
-        Where was Franz Schubbert of Vienna born? | 'Franz Schubbert'; did you mean 'Franz Schubert'
-    """),
-)
+@table("""
+    question | near
+    Where did Zorblatt meet Franz Schubert? | the text has no name 'Zorblatt'
+    Did Schubert know Eric Lindt in London? | no name 'Eric Lindt'; did you mean 'Erik Lind'
+    Where was Franz Schubbert of Vienna born? | 'Franz Schubbert'; did you mean 'Franz Schubert'
+""")
 def test_beside_known_names_a_note_tells_of_an_unknown_one_and_the_nearest(kb, question, near):
     assert near in kb.ask(question).to_record(1)['note']
 

@@ -1,13 +1,10 @@
-"""The work of a question is bounded by its distinct names, its length and a time limit; what is
-left out is said.
-"""
+"""The work of a question is bounded by names, length and time; what is left out is said."""
 
 import itertools
 import json
 
 import pytest
 
-import opql_jax
 from opql_jax.cli.display import print_documents
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
@@ -17,16 +14,11 @@ from opql_jax.kb.text.retrieve import retrieve_file
 from opql_jax.kb.trained.train_questions import read_answered
 
 import films
+import records
 
-pytest.importorskip('lark', reason='lark is not installed')
-
+FOLDER, READER = 'films_kb', False
 ONCE = 'Who starred in the films directed by Ingrid Solberg?'
 CUT = 'the time for an answer is over'
-
-
-@pytest.fixture(scope='module')
-def kb(films_folder):
-    return opql_jax.open(films_folder, reader=False)
 
 
 @pytest.fixture
@@ -62,10 +54,10 @@ def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_pa
     print_documents(found, as_json=True)
     record = json.loads(capsys.readouterr().out)
     assert len(record['documents']) == 2 and record['note'] == note
-    records = [{'id': 1, 'question': text}, {'id': 2, 'question': ONCE}]
-    (tmp_path / 'asked.jsonl').write_text('\n'.join(map(json.dumps, records)))
-    retrieve_file(kb, tmp_path / 'asked.jsonl', tmp_path / 'found.jsonl', 2)
-    first, second = map(json.loads, (tmp_path / 'found.jsonl').read_text().splitlines())
+    asked = [{'id': 1, 'question': text}, {'id': 2, 'question': ONCE}]
+    asked = records.write(tmp_path / 'asked.jsonl', asked)
+    retrieve_file(kb, asked, tmp_path / 'found.jsonl', 2)
+    first, second = records.read(tmp_path / 'found.jsonl')
     assert first['note'] == note and 'note' not in second
 
 
@@ -120,10 +112,9 @@ def test_what_is_repeated_without_end_is_refused_in_a_line(kb):
 
 
 def test_a_line_of_ten_megabytes_in_a_question_file_is_refused_by_its_number(kb, tmp_path):
-    file = tmp_path / 'questions.jsonl'
     good = {'id': 'a', 'question': ONCE, 'answers': ['Tomas Lind']}
     long = good | {'id': 'b', 'question': 'Ingrid Solberg ' * (10_000_000 // 15)}
-    file.write_text(f'{json.dumps(good)}\n{json.dumps(long)}\n')
+    file = records.write(tmp_path / 'questions.jsonl', [good, long])
     said = f'{file}:2: question has 9,999,990 characters: ask it in at most {LONGEST:,}'
     for read in (
         lambda: read_questions(file, kb.vocab),

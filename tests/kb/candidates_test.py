@@ -1,6 +1,6 @@
-"""What may answer a question: places that were read and entities that were followed to, and their
-features.
-"""
+"""What may answer a question: places read, entities followed to, and their features."""
+
+import re
 
 import numpy as np
 import pytest
@@ -20,112 +20,94 @@ from opql_jax.kb.text.candidates import (
 )
 from opql_jax.models.reader import Reading, Span
 
+from examples import lines
+
 ANN, YORK, LEEDS = 7, 8, 9
+ENTITIES = {'Ann': ANN, 'Ann Low': ANN, 'York': YORK, 'York sold': YORK, 'Leeds': LEEDS}
+ENTITIES |= {'17 January 1949': 7, '1950': 8, 'half': 7, '12': 8}
 
 
-def evidence(*spans, unanswered=0.1):
-    """Two passages, of which the first names Ann and York and the second Ann; `spans` are (passage,
-    start, probability, text, entity).
-    """
-    read = [Span(passage, at, at + len(text), share) for passage, at, share, text, _ in spans]
+def evidence(table='', unanswered=0.1):
+    """What was read in two passages: passage, start, probability, text, a star if an entity."""
+    rows = [line.split(maxsplit=3) for line in lines(table)]
+    texts = [text.removesuffix('*') for *_, text in rows]
+    entities = [ENTITIES[of] if of != text else -1 for of, (*_, text) in zip(texts, rows)]
+    read = [
+        Span(int(passage), int(at), int(at) + len(text), float(share))
+        for (passage, at, share, _), text in zip(rows, texts)
+    ]
     reading = Reading(read, unanswered, 0.0, 0.0, np.array([0.9, 0.1], np.float32))
     named = [np.array([ANN, YORK]), np.array([ANN])]
-    *_, texts, entities = zip(*spans) if spans else ((), ())
-    return Evidence([3, 5], np.array([-1, 3]), named, reading, list(texts), list(entities))
+    return Evidence([3, 5], np.array([-1, 3]), named, reading, texts, entities)
 
 
 def column(rows, name):
     return rows[:, FEATURES.index(name)].tolist()
 
 
-LETTER, RIVER = 'a letter to Ann Low, sent at York', 'York, which lies on a great river'
 # What was read: what it gives, each with its probability and the number of its places.
-READ = {
-    'places that overlap or have one name are one': (
-        [
-            (0, 0, 0.4, 'Ann Low', ANN),
-            (0, 4, 0.2, 'Low', -1),
-            (1, 9, 0.1, 'Ann', ANN),
-            (1, 30, 0.15, 'York', -1),
-            (0, 50, 0.05, 'york', -1),
-        ],
-        [('Ann Low', ANN, 0.7, 3), ('York', -1, 0.2, 2)],
-    ),
-    'names within a longer place are candidates of their own': (
-        [
-            (0, 0, 0.4, LETTER, -1),
-            (0, 12, 0.3, 'Ann Low', ANN),
-            (0, 29, 0.2, 'York', YORK),
-            (0, 16, 0.1, 'Low', -1),
-        ],
-        [(LETTER, -1, 0.5, 2), ('Ann Low', ANN, 0.3, 1), ('York', YORK, 0.2, 1)],
-    ),
-    'what is told of a name counts for the name': (
-        [
-            (0, 0, 0.4, 'the smith Ann Low', -1),
-            (0, 10, 0.3, 'Ann Low', ANN),
-            (1, 0, 0.2, RIVER, -1),
-            (1, 0, 0.1, 'York', YORK),
-        ],
-        [('Ann Low', ANN, 0.7, 1), ('York', YORK, 0.3, 1)],
-    ),
-    'and so does the kind of place that it is': (
-        [(0, 0, 0.4, 'the Austrian village of York', -1), (0, 24, 0.3, 'York', YORK)],
-        [('York', YORK, 0.7, 1)],
-    ),
-    'an overlapping name that is read later names the place': (
-        [(0, 0, 0.4, "Ann Low's", -1), (0, 0, 0.3, 'Ann Low', ANN), (1, 9, 0.1, 'Ann', ANN)],
-        [('Ann Low', ANN, 0.8, 3)],
-    ),
-    'a name within a longer reading is not what was read first': (
-        [
-            (0, 10, 0.6, 'coal', -1),
-            (0, 0, 0.2, 'York sold coal', -1),
-            (0, 0, 0.1, 'York sold', YORK),
-        ],
-        [('coal', -1, 0.8, 2), ('York sold', YORK, 0.1, 1)],
-    ),
-    'nothing': ([], []),
-}
+READ = """
+    places that overlap or have one name are one: Ann Low* 0.7 3, York 0.2 2
+        0 0 0.4 Ann Low*
+        0 4 0.2 Low
+        1 9 0.1 Ann*
+        1 30 0.15 York
+        0 50 0.05 york
+    names within a place are candidates of their own: a letter 0.5 2, Ann Low* 0.3 1, York* 0.2 1
+        0 0 0.4 a letter to Ann Low, sent at York
+        0 12 0.3 Ann Low*
+        0 29 0.2 York*
+        0 16 0.1 Low
+    what is told of a name counts for the name: Ann Low* 0.7 1, York* 0.3 1
+        0 0 0.4 the smith Ann Low
+        0 10 0.3 Ann Low*
+        1 0 0.2 York, which lies on a great river
+        1 0 0.1 York*
+    and so does the kind of place that it is: York* 0.7 1
+        0 0 0.4 the Austrian village of York
+        0 24 0.3 York*
+    an overlapping name that is read later names the place: Ann Low* 0.8 3
+        0 0 0.4 Ann Low's
+        0 0 0.3 Ann Low*
+        1 9 0.1 Ann*
+    a name within a longer reading is not what was read first: coal 0.8 2, York sold* 0.1 1
+        0 10 0.6 coal
+        0 0 0.2 York sold coal
+        0 0 0.1 York sold*
+    a list of names counts for each of them: Ann Low* 0.8 2, York* 0.5 1, Leeds* 0.45 1
+        0 0 0.4 Ann Low, York, and Leeds
+        0 0 0.3 Ann Low*
+        0 9 0.1 York*
+        0 19 0.05 Leeds*
+        1 0 0.1 Ann Low*
+    nothing:
+"""
+CASES = re.findall(r'^    (\w[^:\n]*):(.*)\n((?: {8}.*\n)*)', READ, re.M)
 
 
-@pytest.mark.parametrize('what', READ)
-def test_what_was_read_gives_candidates(what):
-    spans, expected = READ[what]
-    found = read_candidates(evidence(*spans))
-    assert all(one.is_seen for one in found)
-    found = [(one.text, one.entity, pytest.approx(one.read), len(one.spans)) for one in found]
-    assert found == expected
-
-
-def test_a_list_of_names_counts_for_each_of_them():
-    seen = evidence(
-        (0, 0, 0.4, 'Ann Low, York, and Leeds', -1),
-        (0, 0, 0.3, 'Ann Low', ANN),
-        (0, 9, 0.1, 'York', YORK),
-        (0, 19, 0.05, 'Leeds', LEEDS),
-        (1, 0, 0.1, 'Ann Low', ANN),
-    )
-    for spans in (seen.reading.spans, seen.reading.spans[::-1]):
-        order = [seen.reading.spans.index(span) for span in spans]
-        turned = seen._replace(
-            reading=seen.reading._replace(spans=spans),
-            texts=[seen.texts[i] for i in order],
-            entities=[seen.entities[i] for i in order],
-        )
-        found = [(one.entity, pytest.approx(one.read)) for one in read_candidates(turned)]
-        assert found == [(ANN, 0.8), (YORK, 0.5), (LEEDS, 0.45)]
+@pytest.mark.parametrize('what, given, spans', CASES)
+def test_what_was_read_gives_candidates(what, given, spans):
+    expected = [
+        (ENTITIES[name] if star else -1, pytest.approx(float(read)), int(places), name)
+        for name, star, read, places in re.findall(r' (.+?)(\*?) ([\d.]+) (\d)(?:,|$)', given)
+    ]
+    for order in (1, -1) if 'a list' in what else (1,):
+        found = read_candidates(evidence('\n'.join(lines(spans)[::order])))
+        assert all(one.is_seen for one in found)
+        told = [(one.entity, one.read, len(one.spans)) for one in found]
+        assert told == [one[:3] for one in expected]
+        assert all(one.text.startswith(of[3]) for one, of in zip(found, expected))
 
 
 def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
-    seen = evidence(
-        (0, 0, 0.4, '17 January 1949', 7),
-        (0, 11, 0.1, '1949', -1),
-        (1, 0, 0.2, '1950', 8),
-        (1, 9, 0.1, '1951 and 3 April 1952', -1),
-        (1, 40, 0.1, 'the storming of 1953', -1),
-        (1, 70, 0.05, 'March 1954', -1),
-    )
+    seen = evidence("""
+        0 0 0.4 17 January 1949*
+        0 11 0.1 1949
+        1 0 0.2 1950*
+        1 9 0.1 1951 and 3 April 1952
+        1 40 0.1 the storming of 1953
+        1 70 0.05 March 1954
+    """)
     found = read_candidates(seen)
     add_followed(found, seen, zip([7, 9], ['17 January 1949', 'May 1955'], [0.75, 0.25]))
     assert [(one.text, pytest.approx(one.read), one.followed) for one in as_years(found)] == [
@@ -137,17 +119,12 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
         ('May 1955', 0, 0.25),
     ]
     # Which takes no time.
-    digits = evidence((0, 0, 0.4, f'1998 {"4" * 400} x', -1), (1, 0, 0.2, '1999', -1))
+    digits = evidence(f'0 0 0.4 1998 {"4" * 400} x\n1 0 0.2 1999')
     assert [len(one.text) for one in as_years(read_candidates(digits))] == [407, 4]
 
 
 def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
-    seen = evidence(
-        (0, 0, 0.6, 'over half', -1),
-        (0, 5, 0.1, 'half', 7),
-        (1, 0, 0.2, '27 to 30%', -1),
-        (1, 40, 0.3, '12', 8),
-    )
+    seen = evidence('0 0 0.6 over half\n0 5 0.1 half*\n1 0 0.2 27 to 30%\n1 40 0.3 12*')
     found = read_candidates(seen)
     add_followed(found, seen, zip([7, 8, 9], ['half', '12', '30'], [0.5, 0.3, 0.2]))
     left = without_parts(found, lambda one: one.entity >= 7)
@@ -159,7 +136,7 @@ def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
 
 
 def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
-    seen = evidence((0, 0, 0.4, 'Ann Low', ANN))
+    seen = evidence('0 0 0.4 Ann Low*')
     found = read_candidates(seen)
     add_followed(found, seen, zip([ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1]))
     assert [(one.text, one.read, one.followed, one.is_seen) for one in found] == [
@@ -170,7 +147,7 @@ def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
 
 
 def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
-    seen = evidence((1, 0, 0.5, 'a word', -1), unanswered=0.25)
+    seen = evidence('1 0 0.5 a word', unanswered=0.25)
     found = read_candidates(seen)
     add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
     rows = features(found, seen, PathFeatures(0.9, 1))
@@ -197,8 +174,8 @@ def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():
-    seen = evidence((0, 0, 0.5, 'York', YORK), unanswered=0.4)
-    step = evidence((0, 9, 0.8, 'Leeds', LEEDS), (1, 0, 0.1, 'York', YORK), unanswered=0.05)
+    seen = evidence('0 0 0.5 York*', unanswered=0.4)
+    step = evidence('0 9 0.8 Leeds*\n1 0 0.1 York*', unanswered=0.05)
     step = step._replace(
         passages=[6, 3], before=np.array([-1, -1]), named=[np.array([LEEDS]), np.array([ANN, YORK])]
     )

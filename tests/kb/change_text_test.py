@@ -28,7 +28,11 @@ from opql_jax.models import passage_encoder
 from trios import SCHEUTZ, TRIOS, write
 
 ENGINE, RIVER = TRIOS['engine'], TRIOS['river']
-BYRON = {'id': 'a/lord byron.txt', 'title': 'Lord Byron', 'text': ENGINE.documents['Lord Byron']}
+BYRON = {
+    'id': 'articles/lord byron.txt',
+    'title': 'Lord Byron',
+    'text': ENGINE.documents['Lord Byron'],
+}
 
 
 def documents(kb):
@@ -51,9 +55,7 @@ def facts(kb):
 
 
 def numbers(kb):
-    """What a knowledge base holds of each passage, by its text and mentions, as bytes by name; that
-    is all numbers that the encoder made, each once.
-    """
+    """All numbers that the encoder made, each once: bytes by text and mentions, and by name."""
     stated = KBFolder(kb).read()
     arrays = {path.stem: np.load(path) for path in (kb / stated['retrieval']).glob('*.npy')}
     with contextlib.closing(Memory.open(kb / stated['memory'])) as memory:
@@ -84,71 +86,39 @@ def numbers(kb):
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    """Three documents in `a`, three others in `b`, a knowledge base of the former, and one of
-    them all.
-    """
-    root = tmp_path_factory.mktemp('change')
-    write(root / 'a', ENGINE.documents)
-    write(root / 'b', RIVER.documents)
-    index_text([root / 'a'], root / 'half', processes=1)
-    index_text([root / 'a', root / 'b'], root / 'whole', processes=1)
-    return root
-
-
-@pytest.fixture(scope='module')
-def grown(folder):
-    """The knowledge base of `a`, to which `b` was added."""
-    shutil.copytree(folder / 'half', folder / 'grown')
-    changed = add_text(folder / 'grown', [folder / 'b'], processes=1)
-    assert (changed.added, changed.skipped) == (3, 0)
-    return folder / 'grown'
+def river(tmp_path_factory):
+    """Three documents in `b`."""
+    return write(tmp_path_factory.mktemp('change') / 'b', RIVER.documents)
 
 
 @pytest.fixture
-def half(folder, tmp_path):
-    """A knowledge base of `a` for one test."""
-    return pathlib.Path(shutil.copytree(folder / 'half', tmp_path / 'kb'))
+def half(engine_folder, tmp_path):
+    """A knowledge base of three others in `articles`, for one test."""
+    return pathlib.Path(shutil.copytree(engine_folder, tmp_path / 'kb'))
 
 
-def test_what_was_added_is_as_if_all_had_been_indexed_at_once(folder, grown):
-    added, whole = opql_jax.open(grown), opql_jax.open(folder / 'whole')
-    assert documents(grown) == documents(folder / 'whole')
-    assert added.vocab.names == whole.vocab.names and added.vocab.aliases == whole.vocab.aliases
-    (said, relations), (said_of_whole, relations_of_whole) = facts(added), facts(whole)
-    assert said == said_of_whole
-    np.testing.assert_allclose(relations, relations_of_whole, atol=2e-3)
-    for question, *_ in (*ENGINE.asked, *RIVER.asked):
-        found = ([p.document for p in kb.retrieve(question)] for kb in (added, whole))
-        assert len(set(map(tuple, found))) == 1
-        assert added.ask(question).entities[0] == whole.ask(question).entities[0]
-    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
-    assert verify(grown, lambda line: None) == []
-
-
-def test_what_is_there_already_changes_nothing(folder, grown):
-    before = KBFolder(grown).manifest.read_bytes()
-    assert add_text(grown, [folder / 'a', folder / 'b'], processes=1).skipped == 6
-    assert KBFolder(grown).manifest.read_bytes() == before
-    assert parts(grown) == ['memory-2', 'retrieval-2', 'text-2']
-
-
-def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
+def test_bad_changes_are_told_and_none_is_made(river, half, tmp_path):
     before = KBFolder(half).manifest.read_bytes()
-    other = write(tmp_path / 'a', {'Charles Babbage': 'Charles Babbage was born in Walworth.'})
+    other = write(
+        tmp_path / 'articles', {'Charles Babbage': 'Charles Babbage was born in Walworth.'}
+    )
     ada = {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']}
     for texts, said in (
-        ([other], "'a/charles babbage.txt' already exists with different text.*--replace"),
+        ([other], "'articles/charles babbage.txt' already exists with different text.*--replace"),
         ([tmp_path / 'nothing'], 'no such file'),
         ([{'id': 'x', 'title': 'X'}], '^texts: text 0: text: missing$'),
-        ([folder / 'b', ada, {'text': 'y'}], 'text 2: id: missing'),
+        ([river, ada, {'text': 'y'}], 'text 2: id: missing'),
     ):
         with pytest.raises(InputError, match=said):
             add_text(half, texts)
     # A sentence is named by words that only it has.
     year = "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'"
     for kind, name, said in (
-        ('documents', 'a/charles babage.txt', "unknown .*did you mean 'a/charles babbage.txt'"),
+        (
+            'documents',
+            'articles/charles babage.txt',
+            "unknown .*did you mean 'articles/charles babbage.txt'",
+        ),
         ('entities', 'Charles Babage', "unknown entity.*did you mean 'Charles Babbage'"),
         ('sentences', 'He died in Missolonghi in 1825.', year),
         ('sentences', 'Analytical Engine', 'sentences have the words'),
@@ -159,26 +129,25 @@ def test_bad_changes_are_told_and_none_is_made(folder, half, tmp_path):
     with pytest.raises(InputError, match='no document would be left'):
         remove_text(half, list(documents(half)))
     with pytest.raises(InputError, match='does not exist'):
-        add_text(tmp_path / 'other', [folder / 'b'])
+        add_text(tmp_path / 'other', [river])
     with pytest.raises(ZeroDivisionError), change(half) as changed:
-        changed.add(folder / 'b')
+        changed.add(river)
         raise ZeroDivisionError
     assert KBFolder(half).manifest.read_bytes() == before
     assert parts(half) == ['memory', 'retrieval', 'text']
 
 
-def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened(folder, half):
+def test_one_change_may_add_replace_and_remove_and_readers_keep_what_they_opened(half):
     opened = opql_jax.open(half)
     (half / 'text' / 'notes.txt').write_text('of a user')
     with opened.update() as changed:
         changed.add(SCHEUTZ)
         changed.add(BYRON | {'text': 'Lord Byron lived in Venice.'}, replace=True)
-        changed.remove(document='a/charles babbage.txt')
+        changed.remove(document='articles/charles babbage.txt')
     assert str(changed) == '1 document added, 1 document replaced, 1 document removed'
-    assert list(documents(half)) == ['a/ada lovelace.txt', 'a/lord byron.txt', 'new']
+    assert list(documents(half)) == ['articles/ada lovelace.txt', 'articles/lord byron.txt', 'new']
 
-    # The parts of the version before are there as long as it is open, and then only what is a
-    # user's.
+    # The parts of the version before are there while it is open, then only what is a user's.
     assert opened.evidence(opened.memory.ids)
     assert opened.ask(ENGINE.asked[0].question).entities.size
     assert parts(half) == ['memory', 'memory-2', 'retrieval', 'retrieval-2', 'text', 'text-2']
@@ -235,7 +204,7 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
 
     def check():
         kb = opql_jax.open(half)
-        assert said not in documents(half)['a/lord byron.txt']
+        assert said not in documents(half)['articles/lord byron.txt']
         assert kb.vocab.get('Missolonghi') is None
         assert sorted(facts(kb)[0]) == sorted(others)
         assert 'Missolonghi' not in kb.ask(asked.question).names
@@ -261,9 +230,9 @@ def counting():
     return counts, map_batches
 
 
-def test_only_what_is_new_is_recognised_and_encoded(folder, half):
+def test_only_what_is_new_is_recognised_and_encoded(river, half):
     rows, map_batches = counting()
-    add_text(half, [folder / 'b'], map_batches=map_batches)
+    add_text(half, [river], map_batches=map_batches)
     assert rows['recognise_batch'] == 3
     # A name of the new text may stand in an old passage, too.
     assert 0 < rows['encode_batch'] < rows['tokenise_batch']
@@ -275,30 +244,30 @@ def test_only_what_is_new_is_recognised_and_encoded(folder, half):
 
 @pytest.mark.parametrize('other', ['program', 'memory'])
 def test_what_another_encoder_made_or_an_update_changed_is_not_taken_over(
-    folder, half, monkeypatch, other
+    river, half, monkeypatch, other
 ):
     if other == 'program':
         monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     else:
         delete(half / 'memory', entries=[0])
     rows, map_batches = counting()
-    add_text(half, [folder / 'b'], map_batches=map_batches)
+    add_text(half, [river], map_batches=map_batches)
     assert rows['encode_batch'] == rows['tokenise_batch'] > 0
 
 
 @pytest.mark.parametrize(
     'name', ['memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy']
 )
-def test_damage_of_the_version_before_is_told_and_mended_by_a_change(folder, half, name, caplog):
+def test_damage_of_the_version_before_is_told_and_mended_by_a_change(river, half, name, caplog):
     flip(half / name)
-    add_text(half, [folder / 'b'], processes=1)
+    add_text(half, [river], processes=1)
     assert f'all passages are encoded again: {half / name}: its sha256' in caplog.text
     assert verify(half, lambda said: None) == []
 
 
 @pytest.mark.parametrize('lost', ['memory', 'retrieval'])
 def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
-    folder, half, monkeypatch, lost
+    engine_folder, half, monkeypatch, lost
 ):
     shutil.rmtree(half / lost)
     monkeypatch.setattr(passage_encoder, '_VERSION', 0)
@@ -306,19 +275,19 @@ def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
     with pytest.raises(
         InputError, match=f'{left} was made by another encoder or program: delete that'
     ):
-        index_text([folder / 'a'], half, processes=1)
+        index_text([engine_folder.parent / 'articles'], half, processes=1)
     shutil.rmtree(half / left)
-    index_text([folder / 'a'], half, processes=1)
+    index_text([engine_folder.parent / 'articles'], half, processes=1)
     assert verify(half, lambda said: None) == []
 
 
 def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_forgotten(
-    folder, half, tmp_path
+    river, half, tmp_path
 ):
     """As bytes; and what is anew is that of a knowledge base that is indexed anew."""
     spain = {'text': BYRON['text'].replace('Greece to', 'Spain to')}
     changes = {
-        'documents': lambda changed: changed.add(folder / 'b'),
+        'documents': lambda changed: changed.add(river),
         'a mention': lambda changed: changed.add(BYRON | spain, replace=True),
         'a sentence': lambda changed: changed.remove(sentence='died in Missolonghi'),
         'an entity': lambda changed: changed.remove(entity='Charles Babbage'),
@@ -342,17 +311,27 @@ def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_fo
         assert name == 'documents' or forgotten
         assert not any(each in content for each in forgotten for content in written), name
         assert {path.parent.name for path in half.glob('cache/**/*.arrow')} == {'spans'}
+    whole, manifest = tmp_path / 'anew', KBFolder(half).manifest
     stored = KBFolder(half).part(KBFolder(half).read()['text']) / 'documents.parquet'
     texts = [{'id': d.id, 'title': d.title, 'text': d.text} for d in read_documents(stored)]
-    index_text(texts, tmp_path / 'anew', processes=1)
-    assert {key: made.keys() for key, made in numbers(tmp_path / 'anew').items()} == {
-        key: made.keys() for key, made in after.items()
-    }
-    (said, relations), (said_anew, relations_anew) = (
-        facts(opql_jax.open(kb)) for kb in (half, tmp_path / 'anew')
-    )
+    index_text(texts, whole, processes=1)
+    kinds = ({key: made.keys() for key, made in each.items()} for each in (numbers(whole), after))
+    assert next(kinds) == next(kinds)
+    changed, anew = opql_jax.open(half), opql_jax.open(whole)
+    assert documents(half) == documents(whole) and changed.vocab.names == anew.vocab.names
+    assert changed.vocab.aliases == anew.vocab.aliases
+    (said, relations), (said_anew, relations_anew) = facts(changed), facts(anew)
     assert said == said_anew
     np.testing.assert_allclose(relations, relations_anew, atol=2e-3)
+    for question, *_ in RIVER.asked:
+        assert changed.ask(question).names[0] == anew.ask(question).names[0]
+        found = ([p.document for p in kb.retrieve(question)] for kb in (changed, anew))
+        assert next(found) == next(found)
+    assert verify(half, lambda line: None) == []
+    # What is there already changes nothing.
+    before, there = manifest.read_bytes(), parts(half)
+    assert add_text(half, [river], processes=1).skipped == 3
+    assert manifest.read_bytes() == before and parts(half) == there
 
 
 KILLED = """
@@ -365,22 +344,22 @@ add_text(sys.argv[1], [sys.argv[2]], processes=1)
 """
 
 
-def test_a_change_that_was_killed_leaves_the_version_before(folder, half, tmp_path, binaries):
+def test_a_change_that_was_killed_leaves_the_version_before(river, half, tmp_path, binaries):
     (tmp_path / 'killed.py').write_text(KILLED)
     before, manifest = documents(half), KBFolder(half).manifest.read_bytes()
-    done = binaries.script(tmp_path / 'killed.py', half, folder / 'b')
+    done = binaries.script(tmp_path / 'killed.py', half, river)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert KBFolder(half).manifest.read_bytes() == manifest and documents(half) == before
     change_text.remove_unneeded(KBFolder(half))
     assert parts(half) == ['memory', 'retrieval', 'text']
     assert verify(half, lambda line: None) == []
     rows, map_batches = counting()
-    add_text(half, [folder / 'b'], map_batches=map_batches)
+    add_text(half, [river], map_batches=map_batches)
     assert rows['tokenise_batch'] and not rows['encode_batch']
     assert not (half / 'cache/encoded').exists()
 
 
-def test_the_commands(folder, half, capsys):
+def test_the_commands(engine_folder, half, capsys):
     def printed(*arguments):
         cli.main([*map(str, arguments)])
         return capsys.readouterr().out
@@ -388,13 +367,13 @@ def test_the_commands(folder, half, capsys):
     def made(*arguments):
         return json.loads(printed(*arguments, '--json'))
 
-    indexed = made('index', folder / 'a', '--out', half)
+    indexed = made('index', engine_folder.parent / 'articles', '--out', half)
     assert indexed['documents'] == 3 and indexed['seconds'] > 0
-    added = made('add', half, folder / 'a')
+    added = made('add', half, engine_folder.parent / 'articles')
     assert added.pop('seconds') > 0
     assert added == {'added': 0, 'replaced': 0, 'removed': 0, 'cut': 0, 'skipped': 3}
-    assert '3 were there already' in printed('add', half, folder / 'a')
-    assert '1 document removed' in printed('remove', half, '--document', 'a/lord byron.txt')
+    assert '3 were there already' in printed('add', half, engine_folder.parent / 'articles')
+    assert '1 document removed' in printed('remove', half, '--document', 'articles/lord byron.txt')
     told = made('info', half)
     assert (told['documents'], told['parts']['text'], told['rejected']) == (2, 'text-2', 0)
     assert told['entries'] == len(opql_jax.open(half).memory) and told['bytes'] > 10**6
@@ -402,7 +381,7 @@ def test_the_commands(folder, half, capsys):
     assert made('compact', half)['freed_bytes'] > 0
     assert 'freed 0.0 MB' in printed('compact', half)
     with pytest.raises(SystemExit, match='error: .*unknown document'):
-        printed('remove', half, '--document', 'a/lord byron.txt')
+        printed('remove', half, '--document', 'articles/lord byron.txt')
     with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
         printed('remove', half)
 

@@ -1,6 +1,4 @@
-"""A knowledge base that is closed: what it releases,
-and what it says when it is asked afterwards.
-"""
+"""A knowledge base that is closed: what it releases, and what it says afterwards."""
 
 import gc
 import os
@@ -31,9 +29,7 @@ def no_garbage_collection():
 
 
 def open_under(folder: pathlib.Path) -> set[str]:
-    """Files and folders at or under a folder that this process has a descriptor of, or has mapped
-    into memory.
-    """
+    """What this process has a descriptor of, or has mapped, at or under a folder."""
     mapped = (line.split(maxsplit=5)[5:] for line in open('/proc/self/maps'))
     held = {path.strip() for paths in mapped for path in paths}
     for descriptor in pathlib.Path('/proc/self/fd').iterdir():

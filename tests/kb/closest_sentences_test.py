@@ -1,48 +1,34 @@
-"""Questions that name nothing the text has, or whose names lead to nothing that is asked for: the
-sentences most like them answer.
-"""
+"""Questions whose names lead nowhere are answered by the sentences most like them."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
-import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
-from examples import examples
+from examples import table
 
-TRIAL = (
-    'In the Brightside trial, 618 adults with at least six attacks a month were given velotrazine '
-    'or placebo. The study was coordinated by Paolo Reschi and carried out at eleven centres. It '
-    'lasted until 2019. A report on hip fractures comes from Cork. The study of fractures was paid '
-    'for by the Larkin Fund.'
-)
-HANDBOOK = (
-    'Requests for leave are entered in Perch. This page was last revised on 12 March 2024. The '
-    'review talk takes place in the Kiln Room in spring. Laptops are given out by the Systems '
-    'Group, whose head is Yusuf Amrani.'
-)
+DOCUMENTS = {
+    'Staff handbook': 'Requests for leave are entered in Perch. This page was last revised on 12 '
+    'March 2024. The review talk takes place in the Kiln Room in spring. Laptops are given out by '
+    'the Systems Group, whose head is Yusuf Amrani.',
+    'untitled': 'In the Brightside trial, 618 adults with at least six attacks a month were given '
+    'velotrazine or placebo. The study was coordinated by Paolo Reschi and carried out at eleven '
+    'centres. It lasted until 2019. A report on hip fractures comes from Cork. The study of '
+    'fractures was paid for by the Larkin Fund.',
+}
 
 
-@pytest.fixture(scope='module')
-def kb(index):
-    return opql_jax.open(index({'Staff handbook': HANDBOOK, 'untitled': TRIAL}))
-
-
-@pytest.mark.parametrize(
-    'question, right',
-    examples("""
-        When was this page last revised? | 12 March 2024
-        Where does the review talk take place? | Kiln Room
-        In which system are requests for leave entered? | Perch
-        Who is the head? | Yusuf Amrani
-    """),
-)
+@table("""
+    question | right
+    When was this page last revised? | 12 March 2024
+    Where does the review talk take place? | Kiln Room
+    In which system are requests for leave entered? | Perch
+    Who is the head? | Yusuf Amrani
+""")
 def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(
     kb, question, right
 ):

@@ -1,26 +1,19 @@
-"""Comparisons and questions of yes or no: what they ask about each thing that they name, and what
-the text says to it.
-"""
+"""Comparisons and questions of yes or no: what they ask about each name, and what the text says."""
 
 import re
 
 import pytest
 
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
-import opql_jax
 from opql_jax.explorer import views
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import Name, names_of
 from opql_jax.kb.weighted_entities import UNKNOWN_KIND
 
-from examples import examples, lines
+from examples import table
 
 
 def parsed(question):
-    """What a question is read as, where its names stand in brackets and may say their kind:
-    '[Ann: person]'.
-    """
+    """How a question is read whose names stand in brackets, maybe with a kind: '[Ann: person]'."""
     text, names = '', []
     for piece in question.split('['):
         name, closed, after = piece.rpartition(']')
@@ -131,79 +124,71 @@ def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     assert asks(question) == (how, [plain.format(name) for name in names])
 
 
-@pytest.mark.parametrize(
-    'question, plain, asked',
-    examples("""
-        Was [Up] directed by [Ann]? | Who directed Up? | Ann
-        Did [Ann] direct [Up]? | Who directed Up? | Ann
-        Did [Ann] write [Up]? | Who wrote Up? | Ann
-        Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
-        Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
-        Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
-        Was [Ann] born in 1963? | When was Ann born? | 1963
-        Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
-        Was [Ann] born before 1970? | When was Ann born? | 1970
-        Is the [Harl] located in [Bergen: place]? | Where is the Harl located? | Bergen
-        Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
-        Is [Ann] Norwegian? | What country is Ann from? | norwegian
-        Was [Ann] an architect? | What is the profession of Ann? | architect
-        Is [Ann] a tea taster? | What is the profession of Ann? | taster
-        Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
-        Is the [Orla] a shallow river? | What type of thing is the Orla? | river
-        Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
-        Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
-        Does [Up] star [Ann]? | Who stars in Up? | Ann
-        Did [Ann] sell the mill? | What did Ann sell? | mill
-    """),
-)
+@table("""
+    question | plain | asked
+    Was [Up] directed by [Ann]? | Who directed Up? | Ann
+    Did [Ann] direct [Up]? | Who directed Up? | Ann
+    Did [Ann] write [Up]? | Who wrote Up? | Ann
+    Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
+    Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
+    Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
+    Was [Ann] born in 1963? | When was Ann born? | 1963
+    Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
+    Was [Ann] born before 1970? | When was Ann born? | 1970
+    Is the [Harl] located in [Bergen: place]? | Where is the Harl located? | Bergen
+    Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
+    Is [Ann] Norwegian? | What country is Ann from? | norwegian
+    Was [Ann] an architect? | What is the profession of Ann? | architect
+    Is [Ann] a tea taster? | What is the profession of Ann? | taster
+    Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
+    Is the [Orla] a shallow river? | What type of thing is the Orla? | river
+    Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
+    Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
+    Does [Up] star [Ann]? | Who stars in Up? | Ann
+    Did [Ann] sell the mill? | What did Ann sell? | mill
+""")
 def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question, plain, asked):
     found = parsed(question)
     assert found is not None and found.sides[0].questions[0] == plain and found.asked == asked
 
 
-@pytest.mark.parametrize(
-    'question, how, plain, asked',
-    examples("""
-        Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
-        Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
-        Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
-        Which of [Up] and [Down] is in [Bergen: place]? | which | Where is {} located? | Bergen
-        Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
-    """),
-)
+@table("""
+    question | how | plain | asked
+    Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
+    Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
+    Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
+    Which of [Up] and [Down] is in [Bergen: place]? | which | Where is {} located? | Bergen
+    Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
+""")
 def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plain, asked):
     assert asks(question) == (how, [plain.format('Up'), plain.format('Down')])
     assert parsed(question).asked == asked
 
 
-@pytest.mark.parametrize(
-    'question',
-    lines("""
-        Who directed [Up]?
-        Who is the wife of [Carl], [Ann] or [Bob]?
-        Who wrote [Love] and [Death]?
-        Which film stars [Ann] and [Bob]?
-        Who was the first president of [Norway] and [Sweden]?
-        Who won more awards, [Ann] or [Bob]?
-        Was [Ann] not born in [Bergen]?
-        How many films did [Ann] direct?
-        Why did [Ann] leave [Bergen]?
-        Is [Ann: person] in [Up: work]?
-    """),
-)
+@table("""
+    question
+    Who directed [Up]?
+    Who is the wife of [Carl], [Ann] or [Bob]?
+    Who wrote [Love] and [Death]?
+    Which film stars [Ann] and [Bob]?
+    Who was the first president of [Norway] and [Sweden]?
+    Who won more awards, [Ann] or [Bob]?
+    Was [Ann] not born in [Bergen]?
+    How many films did [Ann] direct?
+    Why did [Ann] leave [Bergen]?
+    Is [Ann: person] in [Up: work]?
+""")
 def test_other_questions_compare_nothing(question):
     assert parsed(question) is None
 
 
-@pytest.mark.parametrize(
-    'question, place',
-    examples("""
-        Were [Ann] and [Bob] born in the same town? | town
-        Are [Ann] and [Bob] from the same city? | city
-        Do [Ann] and [Bob] have the same nationality? | country
-        Do [Ann] and [Bob] have the same father? |
-    """),
-)
+@table("""
+    question | place
+    Were [Ann] and [Bob] born in the same town? | town
+    Are [Ann] and [Bob] from the same city? | city
+    Do [Ann] and [Bob] have the same nationality? | country
+    Do [Ann] and [Bob] have the same father? |
+""")
 def test_places_are_compared_as_what_the_question_calls_them(question, place):
     assert parsed(question).place == place
 
@@ -239,50 +224,42 @@ DOCUMENTS = {
 }
 
 
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(DOCUMENTS)) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize(
-    'question, right',
-    examples("""
-        Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
-        Did the Harl Bridge or the Corve Bridge open last? | Corve Bridge
-        Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
-        Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
-        Which moor is higher, Alder Moor or Bracken Moor? | Alder Moor
-        Is Cotter Moor higher than Alder Moor? | yes
-        Who was born first, Joel Stern or Amara Finch? | Amara Finch
-        Which winery is older, Casa Roja or Casa Verde? | Casa Verde
-        Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
-        Is Joel Stern older than Amara Finch? | no
-        Did Amara Finch die before 1960? | yes
-        Are Amara Finch and Joel Stern from the same country? | no
-        Are Casa Verde and Monte Alto in the same country? | yes
-        Do the Harl Bridge and the Corve Bridge have the same designer? | no
-        Was the Harl Bridge designed by Joel Stern? | no
-        Was Ada Holm born in Trondheim? | yes
-        Did Pilar Ortega found Casa Verde? | yes
-        Did Luis Vidal found Casa Verde? | no
-        Did the Corve Bridge open in 1954? | yes
-        Was Joel Stern an engineer? | yes
-        Was Joel Stern a Czech engineer? | yes
-        Was Joel Stern a Scottish engineer? | no
-        Is Casa Verde in Portugal? | no
-        Which bridge was designed by Joel Stern, the Harl or the Corve Bridge? | Corve Bridge
-        Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
-        Who is an engineer, Joel Stern or Ruta Hald? | Joel Stern
-        Was the Pell Bridge designed by Joel Stern? | no
-        Did Bryn Tarr buy the kiln? | no
-        Did Olwen Tarr buy the kiln? | yes
-        Were Ada Holm and Per Lund born in the same city? | yes
-        Were Eva Dahl and Per Lund born in the same city? | no
-        Did Per Lund lead the first survey of the Orla? | no
-        Did Eva Dahl lead the full survey of the Orla? | yes
-    """),
-)
+@table("""
+    question | right
+    Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
+    Did the Harl Bridge or the Corve Bridge open last? | Corve Bridge
+    Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
+    Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
+    Which moor is higher, Alder Moor or Bracken Moor? | Alder Moor
+    Is Cotter Moor higher than Alder Moor? | yes
+    Who was born first, Joel Stern or Amara Finch? | Amara Finch
+    Which winery is older, Casa Roja or Casa Verde? | Casa Verde
+    Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
+    Is Joel Stern older than Amara Finch? | no
+    Did Amara Finch die before 1960? | yes
+    Are Amara Finch and Joel Stern from the same country? | no
+    Are Casa Verde and Monte Alto in the same country? | yes
+    Do the Harl Bridge and the Corve Bridge have the same designer? | no
+    Was the Harl Bridge designed by Joel Stern? | no
+    Was Ada Holm born in Trondheim? | yes
+    Did Pilar Ortega found Casa Verde? | yes
+    Did Luis Vidal found Casa Verde? | no
+    Did the Corve Bridge open in 1954? | yes
+    Was Joel Stern an engineer? | yes
+    Was Joel Stern a Czech engineer? | yes
+    Was Joel Stern a Scottish engineer? | no
+    Is Casa Verde in Portugal? | no
+    Which bridge was designed by Joel Stern, the Harl or the Corve Bridge? | Corve Bridge
+    Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
+    Who is an engineer, Joel Stern or Ruta Hald? | Joel Stern
+    Was the Pell Bridge designed by Joel Stern? | no
+    Did Bryn Tarr buy the kiln? | no
+    Did Olwen Tarr buy the kiln? | yes
+    Were Ada Holm and Per Lund born in the same city? | yes
+    Were Eva Dahl and Per Lund born in the same city? | no
+    Did Per Lund lead the first survey of the Orla? | no
+    Did Eva Dahl lead the full survey of the Orla? | yes
+""")
 def test_what_two_facts_say_together_is_the_answer(kb, question, right):
     assert kb.ask(question).names == [right]
 
@@ -295,38 +272,34 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     assert answer.probabilities[0] == pytest.approx(least)
 
 
-@pytest.mark.parametrize(
-    'question',
-    lines("""
-        Was the Pell Bridge designed by Joel Stern?
-        Was Ruta Hald married to Joel Stern?
-        Was Monte Alto founded before Casa Roja?
-        Who is taller, Amara Finch or Joel Stern?
-        Did Amara Finch marry Joel Stern?
-        Was the Harl Bridge painted by Amara Finch?
-        Who was born first, Joel Stern or Ludwig Ossel?
-        Was Joel Stern born in Bohemia?
-        Was Casa Verde sold by Pilar Ortega?
-        Was Ada Holm born in Oslo?
-        Were Ada Holm and Ida Vik born in the same city?
-        Were Ada Holm and Kari Moe born in the same city?
-        Were Ada Holm and Kari Moe born in the same country?
-    """),
-)
+@table("""
+    question
+    Was the Pell Bridge designed by Joel Stern?
+    Was Ruta Hald married to Joel Stern?
+    Was Monte Alto founded before Casa Roja?
+    Who is taller, Amara Finch or Joel Stern?
+    Did Amara Finch marry Joel Stern?
+    Was the Harl Bridge painted by Amara Finch?
+    Who was born first, Joel Stern or Ludwig Ossel?
+    Was Joel Stern born in Bohemia?
+    Was Casa Verde sold by Pilar Ortega?
+    Was Ada Holm born in Oslo?
+    Were Ada Holm and Ida Vik born in the same city?
+    Were Ada Holm and Kari Moe born in the same city?
+    Were Ada Holm and Kari Moe born in the same country?
+""")
 def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
     assert not kb.ask(question).is_sure
 
 
-@pytest.mark.parametrize(
-    'question',
-    [
-        'Was Joel Stern a railway engineer?',
-        'Was Joel Stern a Czech painter?',
-        'Are Casa Verde and Monte Alto both old wineries?',
-        'Was Monte Alto founded by Luis Vidal?',
-        'Which moor is larger, Alder Moor or Cotter Moor?',
-    ],
-)
+@table("""
+    question
+    Was Joel Stern a railway engineer?
+    Was Joel Stern a Czech painter?
+    Are Casa Verde and Monte Alto both old wineries?
+    Was Monte Alto founded by Luis Vidal?
+    Which moor is larger, Alder Moor or Cotter Moor?
+""")
 def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question):
     assert kb.ask(question).names == []
 
@@ -366,17 +339,15 @@ def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     assert 'Amara Finch' in record['path'][-1]['sentence']
 
 
-@pytest.mark.parametrize(
-    'question, why',
-    examples("""
-        How many bridges did Joel Stern design? | counts
-        Why did the Harl Bridge open? | why
-        How did Joel Stern die? | how
-        What is the longest bridge of Joel Stern? | longest
-        Has Joel Stern seen the Harl Bridge? | yes or no
-        Who won more prizes, Joel Stern or Amara Finch? | compares
-    """),
-)
+@table("""
+    question | why
+    How many bridges did Joel Stern design? | counts
+    Why did the Harl Bridge open? | why
+    How did Joel Stern die? | how
+    What is the longest bridge of Joel Stern? | longest
+    Has Joel Stern seen the Harl Bridge? | yes or no
+    Who won more prizes, Joel Stern or Amara Finch? | compares
+""")
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     record, shown = kb.ask(question).to_record(3), views.ask(kb, question)
     assert why in record['note'] and any(why in note for note in shown.notes)

@@ -4,10 +4,9 @@ import pathlib
 
 import pytest
 
+import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
-import films
-import tiny_training
 from trios import TRIOS, write
 
 
@@ -24,12 +23,15 @@ def index(tmp_path_factory):
     return index
 
 
-@pytest.fixture(scope='session')
-def films_folder(tmp_path_factory):
-    """A knowledge base of the documents of `films`."""
-    root = tmp_path_factory.mktemp('films')
-    index_text([films.write(root / 'films.jsonl')], root / 'films.kb', processes=1)
-    return root / 'films.kb'
+@pytest.fixture(scope='module')
+def kb(index, request):
+    """The knowledge base of a module's DOCUMENTS, or of a fixture, its FOLDER; without a reader if
+    READER is False.
+    """
+    of, reader = vars(request.module), getattr(request.module, 'READER', None)
+    folder = index(of['DOCUMENTS']) if 'DOCUMENTS' in of else request.getfixturevalue(of['FOLDER'])
+    with opql_jax.open(folder, reader=reader) as opened:
+        yield opened
 
 
 @pytest.fixture(scope='session')
@@ -40,18 +42,3 @@ def trios_folder(tmp_path_factory):
         write(root / 'articles' / name, trio.documents)
     index_text([root / 'articles'], root / 'kb', processes=1)
     return root / 'kb'
-
-
-@pytest.fixture(scope='session')
-def engine_folder(tmp_path_factory):
-    """A knowledge base of the trio `engine`, beside its `articles`."""
-    root = tmp_path_factory.mktemp('engine')
-    write(root / 'articles', TRIOS['engine'].documents)
-    index_text([root / 'articles'], root / 'kb', processes=1)
-    return root / 'kb'
-
-
-@pytest.fixture(scope='session')
-def world(tmp_path_factory):
-    """A knowledge base over the generated corpus: text, memory and untrained models."""
-    return tiny_training.write_world(tmp_path_factory.mktemp('world'))

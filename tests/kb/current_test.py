@@ -1,6 +1,4 @@
-"""Whoever asks for the newest version of a knowledge base gets it, and waits for no other thread
-that opens it.
-"""
+"""The newest version is opened once, and nobody waits for another thread that opens it."""
 
 import os
 import threading

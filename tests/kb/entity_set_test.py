@@ -1,6 +1,4 @@
-"""Sets of entities over plain text: what they hold, by arithmetic written out, which query a
-question is, and by which paths both are explained.
-"""
+"""Sets of entities over plain text: what they hold, as which query, and by which paths."""
 
 import collections
 import dataclasses
@@ -19,12 +17,9 @@ from opql_jax.kb.text.question_plans import Step
 from opql_jax.kb.text.text_answerer import Entries
 
 import films
-from examples import examples
+from examples import table
 
-
-@pytest.fixture(scope='module')
-def kb(films_folder):
-    return opql_jax.open(films_folder)
+FOLDER = 'films_kb'
 
 
 @pytest.fixture(scope='module')
@@ -37,9 +32,7 @@ def weights_of(members):
 
 
 def slowly_followed(kb, start, relation, inverse=False):
-    """Every entry of the memory is looked at by itself;
-    `start` and the result are weights by name.
-    """
+    """A hop, an entry of the memory at a time; `start` and the result are weights by name."""
     names, memory, step = kb.vocab.names, kb.memory, Step(f'it {relation}', (0, 2))
     heaviest = collections.defaultdict(float)
     for row in range(len(memory)):
@@ -95,27 +88,22 @@ def test_nothing_leads_on_from_nothing(kb, directed):
 
 @pytest.mark.parametrize('query, names', films.EXAMPLES)
 def test_examples_of_the_page(kb, query, names):
-    pytest.importorskip('lark')
     assert set(kb.query(query).names[: len(names)]) == set(names)
 
 
-@pytest.mark.parametrize(
-    'query, said',
-    examples("""
-        Clara Holm . in & Nigt Ferry | column 19: unknown .*'Nigt Ferry'; did you mean 'Night Ferry'
-        Oslo . born [entity= Lind] | column 22: 'Lind' may be 2 entities
-        Oslo [kind=persn] | column 12: unknown kind 'persn': there are concept, date, event,
-        | expected a string that is not blank
-    """),
-)
+@table("""
+    query | said
+    Clara Holm . in & Nigt Ferry | column 19: unknown .*'Nigt Ferry'; did you mean 'Night Ferry'
+    Oslo . born [entity= Lind] | column 22: 'Lind' may be 2 entities
+    Oslo [kind=persn] | column 12: unknown kind 'persn': there are concept, date, event,
+    | expected a string that is not blank
+""")
 def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
-    pytest.importorskip('lark')
     with pytest.raises(InputError, match=f'query(, |: ){said}'):
         kb.query(query)
 
 
 def test_the_command_answers_queries(kb, capsys):
-    pytest.importorskip('lark')
     folder = str(kb.memory.directory.parent)
     query = 'Ingrid Solberg . directed'
     cli.main(['ask', folder, query, '--top', '1'])
@@ -227,16 +215,13 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
     assert loss(lower) < loss(params) - 0.5
 
 
-@pytest.mark.parametrize(
-    'query, question',
-    examples("""
-        Night Ferry . ^directed | Who directed Night Ferry?
-        Tomas Lind . born | Where was Tomas Lind born?
-        {0} . films directed by . starred in | Who starred in the films directed by {0}?
-    """),
-)
+@table("""
+    query | question
+    Night Ferry . ^directed | Who directed Night Ferry?
+    Tomas Lind . born | Where was Tomas Lind born?
+    {0} . films directed by . starred in | Who starred in the films directed by {0}?
+""")
 def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, question):
-    pytest.importorskip('lark')
     query, question = (text.format('Ingrid Solberg') for text in (query, question))
     answer = kb.ask(question)
     found = as_query(answer, kb.sets)

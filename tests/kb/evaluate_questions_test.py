@@ -1,24 +1,23 @@
 """Answers to a file of plain questions are scored, together and by the hops that they take."""
 
-import json
-
 import pytest
 
 from opql_jax.kb.trained.evaluate_questions import evaluate_questions
 
+import records
 
-def test_questions_are_scored_together_and_by_hops(films_folder, tmp_path):
+
+def test_questions_are_scored_together_and_by_hops(films_kb, tmp_path):
     rows = [
         ('Who directed Night Ferry?', ['ingrid  SOLBERG'], 1),
         ('Who directed Night Ferry?', ['Graz'], 1),
         ('Who directed The Zorblax Affair?', ['Graz'], 2),
     ]
     lines = [
-        json.dumps({'id': number, 'question': text, 'answers': answers, 'hops': hops})
+        {'id': number, 'question': text, 'answers': answers, 'hops': hops}
         for number, (text, answers, hops) in enumerate(rows)
     ]
-    (tmp_path / 'questions.jsonl').write_text('\n'.join(lines))
-    evaluation = evaluate_questions(films_folder, tmp_path / 'questions.jsonl')
+    evaluation = evaluate_questions(films_kb, records.write(tmp_path / 'q.jsonl', lines))
     score = lambda questions, unanswered, share: {
         'questions': questions,
         'unanswered': unanswered,

@@ -7,6 +7,7 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.kb.trained.evaluate_retrieval import Asked, evaluate_retrieval, scores
 
+import records
 from trios import TRIOS
 
 TEXTS = {'a': 'Ada died in London.', 'b': 'Byron died.', 'c': 'Beer.', 'd': '', 'e': ''}
@@ -45,16 +46,13 @@ def kb(index):
     return index(TRIOS['engine'].documents)
 
 
-def ask(folder, *records):
-    (folder / 'questions.jsonl').write_text('\n'.join(map(json.dumps, records)))
-    return folder / 'questions.jsonl'
-
-
 def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path, capsys):
     names = list(TRIOS['engine'].documents)
     record = {'question': TRIOS['engine'].asked[0].question, 'supporting': names, 'aliases': []}
     record['answer'] = 'no such answer'
-    metrics = evaluate_retrieval(kb, ask(tmp_path, record), tmp_path / 'results')
+    metrics = evaluate_retrieval(
+        kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
+    )
     assert 'opql retrieve' in metrics and len(metrics) == 7
     for row in metrics.values():
         assert row['recall@2'] == pytest.approx(2 / 3) and row['recall@5'] == 1
@@ -75,4 +73,6 @@ def test_questions_that_cannot_be_scored_are_told(kb, tmp_path):
         ([], 'expected a JSON object'),
     ):
         with pytest.raises(InputError, match=message):
-            evaluate_retrieval(kb, ask(tmp_path, record), tmp_path / 'results')
+            evaluate_retrieval(
+                kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
+            )

@@ -1,6 +1,4 @@
-"""Answers with the reader: it reads the passages that are found, and what it finds there is shown
-as it stands.
-"""
+"""Answers with the reader: it reads what is found, and what it reads is shown as it is."""
 
 import dataclasses
 import subprocess
@@ -8,10 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import scipy.sparse
-
-pytest.importorskip('spacy', reason='spaCy is not installed')
 
 import opql_jax
 from opql_jax.kb.answers import format_answer
@@ -20,15 +15,10 @@ from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
 from opql_jax.kb.text.values import number
 from opql_jax.models.reader import Reading, Span
 
-from examples import examples
+from examples import table
 
+FOLDER = 'trios_folder'
 QUESTION = 'Who designed the Analytical Engine?'
-
-
-@pytest.fixture(scope='module')
-def kb(trios_folder):
-    with opql_jax.open(trios_folder) as opened:
-        yield opened
 
 
 def test_the_passages_that_are_found_are_read(kb):
@@ -69,13 +59,17 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
 
 
-@pytest.mark.parametrize(
-    'read, shown',
-    [
-        ('##', None), ('## Parts\n', 'Parts'), ('**Oak**', 'Oak'), ('C#', 'C#'),
-        ('9 metres long', '9 metres'), ('It', None), ('nobody', None), ('its 4 legs', '4 legs'),
-    ],
-)  # fmt: skip
+@table("""
+    read | shown
+    ## |
+    ## Parts | Parts
+    **Oak** | Oak
+    C# | C#
+    9 metres long | 9 metres
+    It |
+    nobody |
+    its 4 legs | 4 legs
+""")
 def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
     text = (
         '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat '
@@ -97,7 +91,7 @@ def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(
     )
     followed = SimpleNamespace(entities=np.zeros(0, int))
     (evidence,) = finder.find([SimpleNamespace(text='')], [followed])
-    assert list(evidence.texts) == ([] if shown is None else [shown])
+    assert list(evidence.texts) == [shown] * bool(shown)
 
 
 def test_what_only_following_found_is_read_too(kb):
@@ -142,21 +136,19 @@ def test_without_the_reader_no_passage_is_read(kb, trios_folder):
     assert (answer.entities >= 0).all()
 
 
-@pytest.mark.parametrize(
-    'text, read, whole',
-    examples("""
-        It has 1,345,596 inhabitants. | 345 | 1,345,596
-        some 0.3 °C per decade | 0 | 0.3 °C
-        up to 30% of them | 30 | 30%
-        a single-step, 5-cylinder engine | 5 | 5
-        aged 9–18. | 9 | 9
-        A folk-rock group | rock | folk-rock
-        the Dutch-born painter | Dutch | Dutch
-        CEO Satya Nadella, founder | ya Nadella | Satya Nadella
-        In 1912, 30 people came. | 1912 | 1912
-        of the early 19th century | 19 | 19th
-    """),
-)
+@table("""
+    text | read | whole
+    It has 1,345,596 inhabitants. | 345 | 1,345,596
+    some 0.3 °C per decade | 0 | 0.3 °C
+    up to 30% of them | 30 | 30%
+    a single-step, 5-cylinder engine | 5 | 5
+    aged 9–18. | 9 | 9
+    A folk-rock group | rock | folk-rock
+    the Dutch-born painter | Dutch | Dutch
+    CEO Satya Nadella, founder | ya Nadella | Satya Nadella
+    In 1912, 30 people came. | 1912 | 1912
+    of the early 19th century | 19 | 19th
+""")
 def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
     start = text.index(read)
     start, end = whole_words(text, start, start + len(read))

@@ -1,6 +1,4 @@
-"""What kind of thing a name is, a knowledge base of plain text tells by how the text
-speaks of it.
-"""
+"""What kind of thing a name is, is told by how the text speaks of it."""
 
 import opql_jax
 

@@ -1,6 +1,4 @@
-"""What is looked for in a question or a query is found in time, whatever it repeats, at the
-greatest length that is read.
-"""
+"""Whatever a question or query repeats, at the greatest length it is read in time."""
 
 import itertools
 import time
@@ -16,8 +14,6 @@ from opql_jax.kb.sets.query import quoted
 from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 from opql_jax.kb.text import question_plans
 from opql_jax.kb.text.wanted import wanted_by
-
-pytest.importorskip('lark')
 
 UNITS = [*' aA1."()[^_\n’é', '  ', ' . ', ' .', '\\', '\\"', "'s ", ' & ', '- ']
 WORDS = 'the/The/of/which/what/who/and/top/first/or/year/it/is/in/Ada/how/top 1/Ada and'
@@ -57,9 +53,7 @@ READERS = {
 
 @pytest.mark.parametrize('name', READERS)
 def test_no_text_takes_long_to_read(name):
-    """At most half a second of this thread, of which a quadratic search takes several at these
-    lengths.
-    """
+    """At most half a second of this thread, of which a quadratic search takes several."""
     read, length = READERS[name]
     for number, unit in enumerate(UNITS):
         text = (['', '"', 'What ', 'A . '][number % 4] + unit * (length // len(unit)))[:length]

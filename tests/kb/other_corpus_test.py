@@ -1,6 +1,4 @@
-"""Another corpus than the one trained on: its memory by the same encoder, followed by the same
-model, without training.
-"""
+"""Another corpus than the one trained on: a memory of it, followed without training."""
 
 import collections
 import itertools
@@ -26,9 +24,7 @@ FOLLOWER = dict(text='other', model='follower')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """Folders `prepared`, `model`, `memory`, `follower` of the training documents; `other`,
-    `memory_other` of other people's.
-    """
+    """Text, encoder, memory and follower of some documents; text and memory of other people's."""
     root = tmp_path_factory.mktemp('other_corpus')
     write(root / 'prepared', tiny_docred.world(24), 'train', wordpieces=600, max_tokens=40)
     write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
@@ -59,9 +55,7 @@ def build(root, prepared='other', model='model', memory='memory_other', **option
 
 
 def contents(memory):
-    """Topic, target, relation and passage of each entry, sorted;
-    apart from the ids of the entries.
-    """
+    """Topic, target, passage and relation of each entry, sorted."""
     where = [item['passage'] for item in memory.provenance(memory.ids)]
     relations = np.asarray(memory.relations()).round(4).tolist()
     return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))
@@ -69,9 +63,7 @@ def contents(memory):
 
 @pytest.fixture(scope='module')
 def replaced(world):
-    """A memory that comes to the same: the one trained over, with the new text injected and the old
-    text deleted.
-    """
+    """What comes to the same: the new text injected into the memory, the old one deleted."""
     memory = shutil.copytree(world / 'memory', world / 'replaced')
     inject(str(world / 'other'), str(world / 'model'), str(memory))
     old = len(Prepared(world / 'prepared').passages)

@@ -1,12 +1,10 @@
 """What a sentence denies, or says to be over, is no sure answer."""
 
-import pytest
-
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
 import opql_jax
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.polarity import denies_answer, has_left, refutes
+
+from examples import table
 
 
 def fact(sentence, topic, target):
@@ -14,77 +12,73 @@ def fact(sentence, topic, target):
     return Fact(topic, target, 1.0, sentence=sentence, topic_span=spans[0], target_span=spans[1])
 
 
-@pytest.mark.parametrize(
-    'question, sentence, topic, target, denied',
-    [
-        ('Who wrote Up?', 'Up was not written by Ann.', 'Up', 'Ann', True),
-        ('Who wrote Up?', 'Up was not written by Ann, but by Bob.', 'Up', 'Ann', True),
-        ('Who wrote Up?', 'Up was not written by Ann, but by Bob.', 'Up', 'Bob', False),
-        ('Who wrote Up?', 'Not only Up was written by Ann.', 'Up', 'Ann', False),
-        ('Who wrote Up?', "Ann hasn't read it. Up was written by Bob.", 'Up', 'Bob', False),
-        ('Who wrote Up?', 'Ann, who never married, wrote Up.', 'Up', 'Ann', False),
-        ('Who did not like Up?', 'Ann did not like Up.', 'Up', 'Ann', False),
-        ('Who filmed Up?', 'Bob denied that he had filmed Up.', 'Up', 'Bob', True),
-        ('Where does Ann work?', 'Ann used to work in Oslo.', 'Ann', 'Oslo', True),
-        ('Where did Ann work?', 'Ann used to work in Oslo.', 'Ann', 'Oslo', False),
-        ('Where does Ann live now?', 'In 2019 Ann lived in Oslo.', 'Ann', 'Oslo', True),
-        ('Where does Ann live now?', 'In 2019 Ann moved to Oslo.', 'Ann', 'Oslo', False),
-        ('Who is the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', True),
-        ('Who runs Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', True),
-        ('Who runs Up?', 'Ann, head of Up from 2010 to 2017, died.', 'Up', 'Ann', True),
-        ('Who owns Up?', 'Ann, who owns Up, saw rents go from 1500 to 2000.', 'Up', 'Ann', False),
-        ('Who ran Up?', 'Ann ran Up until 2017.', 'Up', 'Ann', False),
-        ('Which old films starred Ann?', 'Until 2017 Ann starred in Up.', 'Ann', 'Up', False),
-        ('Which firm owns Up?', 'Until 2017 Up belonged to Ann.', 'Up', 'Ann', True),
-        ('Which songs did Ann write?', 'Ann wrote Up until 2017.', 'Ann', 'Up', False),
-        ('Where is Up?', 'Up stood in Ely until 1990. It is in Oslo.', 'Up', 'Oslo', False),
-        ('Where is Up?', 'Up used to be in Ely, but it is in Oslo.', 'Up', 'Oslo', False),
-        ('Who built Up?', 'Up is to be built by Ann from 2027.', 'Up', 'Ann', True),
-        ('Who runs Up?', 'Ann hopes to run Up.', 'Up', 'Ann', True),
-        ('Who runs Up?', 'Ann will run Up from May.', 'Up', 'Ann', True),
-        ('When was Up planned?', 'Up was planned in 1870 by Ann.', 'Up', '1870', False),
-        ('Who is the founder of Up?', 'Ann is considered the founder of Up.', 'Up', 'Ann', False),
-        ('Who proposed Up?', 'Up was proposed by Ann.', 'Up', 'Ann', False),
-        ('Who set Up to music?', 'Up was set to music by Ann.', 'Up', 'Ann', False),
-        ('Who will run Up?', 'Ann will run Up from May.', 'Up', 'Ann', False),
-        ('Who ran Up?', 'Ann was to have run Up, but fell ill.', 'Up', 'Ann', True),
-        ('Who is the father of Ann?', "Up will be run by Ann's father, Bob.", 'Ann', 'Bob', False),
-        ('Who ran Up?', 'Ann, who hoped to sing, ran Up.', 'Up', 'Ann', False),
-        ('Who inherited Up?', 'By his will Up went to Ann.', 'Up', 'Ann', False),
-        ('Who was the wife of Bob?', 'Bob nearly married Ann.', 'Bob', 'Ann', True),
-        ('How much did Up cost?', 'Up would have cost 9 pounds.', 'Up', '9 pounds', True),
-        ('Who is the head of Up?', 'The head of Up was then Ann.', 'Up', 'Ann', True),
-        ('When was Up rebuilt?', 'Up, burnt in 1703, was never rebuilt.', 'Up', '1703', True),
-        ('When was Up burnt?', 'Up, burnt in 1703, was never rebuilt.', 'Up', '1703', False),
-        ('Who was the mayor of Ely?', 'Ely no longer has Ann for its mayor.', 'Ely', 'Ann', False),
-    ],
-)
+@table("""
+    question | sentence | topic | target | denied
+    Who wrote Up? | Up was not written by Ann. | Up | Ann | yes
+    Who wrote Up? | Up was not written by Ann, but by Bob. | Up | Ann | yes
+    Who wrote Up? | Up was not written by Ann, but by Bob. | Up | Bob | no
+    Who wrote Up? | Not only Up was written by Ann. | Up | Ann | no
+    Who wrote Up? | Ann hasn't read it. Up was written by Bob. | Up | Bob | no
+    Who wrote Up? | Ann, who never married, wrote Up. | Up | Ann | no
+    Who did not like Up? | Ann did not like Up. | Up | Ann | no
+    Who filmed Up? | Bob denied that he had filmed Up. | Up | Bob | yes
+    Where does Ann work? | Ann used to work in Oslo. | Ann | Oslo | yes
+    Where did Ann work? | Ann used to work in Oslo. | Ann | Oslo | no
+    Where does Ann live now? | In 2019 Ann lived in Oslo. | Ann | Oslo | yes
+    Where does Ann live now? | In 2019 Ann moved to Oslo. | Ann | Oslo | no
+    Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | yes
+    Who runs Up? | Ann ran Up until 2017. | Up | Ann | yes
+    Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | yes
+    Who owns Up? | Ann, who owns Up, saw rents go from 1500 to 2000. | Up | Ann | no
+    Who ran Up? | Ann ran Up until 2017. | Up | Ann | no
+    Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | no
+    Which firm owns Up? | Until 2017 Up belonged to Ann. | Up | Ann | yes
+    Which songs did Ann write? | Ann wrote Up until 2017. | Ann | Up | no
+    Where is Up? | Up stood in Ely until 1990. It is in Oslo. | Up | Oslo | no
+    Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | no
+    Who built Up? | Up is to be built by Ann from 2027. | Up | Ann | yes
+    Who runs Up? | Ann hopes to run Up. | Up | Ann | yes
+    Who runs Up? | Ann will run Up from May. | Up | Ann | yes
+    When was Up planned? | Up was planned in 1870 by Ann. | Up | 1870 | no
+    Who is the founder of Up? | Ann is considered the founder of Up. | Up | Ann | no
+    Who proposed Up? | Up was proposed by Ann. | Up | Ann | no
+    Who set Up to music? | Up was set to music by Ann. | Up | Ann | no
+    Who will run Up? | Ann will run Up from May. | Up | Ann | no
+    Who ran Up? | Ann was to have run Up, but fell ill. | Up | Ann | yes
+    Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
+    Who ran Up? | Ann, who hoped to sing, ran Up. | Up | Ann | no
+    Who inherited Up? | By his will Up went to Ann. | Up | Ann | no
+    Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
+    How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
+    Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
+    When was Up rebuilt? | Up, burnt in 1703, was never rebuilt. | Up | 1703 | yes
+    When was Up burnt? | Up, burnt in 1703, was never rebuilt. | Up | 1703 | no
+    Who was the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | no
+""")
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
     question, sentence, topic, target, denied
 ):
-    assert denies_answer(fact(sentence, topic, target), question) == denied
+    assert denies_answer(fact(sentence, topic, target), question) is (denied == 'yes')
 
 
-@pytest.mark.parametrize(
-    'sentence, topic, target, refuted',
-    [
-        ('Up was not written by Ann.', 'Up', 'Ann', True),
-        ('Ann never lived in Oslo.', 'Ann', 'Oslo', True),
-        ("Ann didn't direct Up.", 'Up', 'Ann', True),
-        ('Up was not written by Ann, but by Bob.', 'Up', 'Bob', False),
-        ('Ann was not rich. She lived in Oslo.', 'Ann', 'Oslo', False),
-        ('Ann did not move to Oslo until 1990.', 'Ann', '1990', False),
-        ('Ann denied that she had filmed Up.', 'Ann', 'Up', False),
-        ('It was not Ann who filmed Up.', 'Ann', 'Up', False),
-        ('Ann, who never married, wrote Up.', 'Ann', 'Up', False),
-        ('Ann did not only write Up.', 'Ann', 'Up', False),
-        ('Up was not a success for its director, Ann.', 'Up', 'Ann', False),
-        ('Ann never married and lived in Oslo.', 'Ann', 'Oslo', False),
-        ('Ann did not go far: she lived in Oslo.', 'Ann', 'Oslo', False),
-    ],
-)
+@table("""
+    sentence | topic | target | refuted
+    Up was not written by Ann. | Up | Ann | yes
+    Ann never lived in Oslo. | Ann | Oslo | yes
+    Ann didn't direct Up. | Up | Ann | yes
+    Up was not written by Ann, but by Bob. | Up | Bob | no
+    Ann was not rich. She lived in Oslo. | Ann | Oslo | no
+    Ann did not move to Oslo until 1990. | Ann | 1990 | no
+    Ann denied that she had filmed Up. | Ann | Up | no
+    It was not Ann who filmed Up. | Ann | Up | no
+    Ann, who never married, wrote Up. | Ann | Up | no
+    Ann did not only write Up. | Ann | Up | no
+    Up was not a success for its director, Ann. | Up | Ann | no
+    Ann never married and lived in Oslo. | Ann | Oslo | no
+    Ann did not go far: she lived in Oslo. | Ann | Oslo | no
+""")
 def test_a_sentence_refutes_what_it_says_outright_of_two_names(sentence, topic, target, refuted):
-    assert refutes(fact(sentence, topic, target)) == refuted
+    assert refutes(fact(sentence, topic, target)) is (refuted == 'yes')
 
 
 def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
@@ -100,16 +94,14 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
         assert (answer.probabilities[:-1] >= answer.probabilities[1:]).all()
 
 
-@pytest.mark.parametrize(
-    'question, sentence, left',
-    [
-        ('Who is the head of Up?', 'Ann left Up in May, and Bob took over.', True),
-        ('Who is the head of Up?', 'Ann has resigned as head of Up.', True),
-        ('Who is the head of Up?', 'Bob left Up, and Ann took over.', False),
-        ('Who was the head of Up?', 'Ann left Up in May, and Bob took over.', False),
-        ('Who is the founder of Up?', 'Ann, who died in May, founded Up.', False),
-        ('Who is the mother of Up?', 'Ann, who died in May, had Up.', False),
-    ],
-)
+@table("""
+    question | sentence | left
+    Who is the head of Up? | Ann left Up in May, and Bob took over. | yes
+    Who is the head of Up? | Ann has resigned as head of Up. | yes
+    Who is the head of Up? | Bob left Up, and Ann took over. | no
+    Who was the head of Up? | Ann left Up in May, and Bob took over. | no
+    Who is the founder of Up? | Ann, who died in May, founded Up. | no
+    Who is the mother of Up? | Ann, who died in May, had Up. | no
+""")
 def test_who_has_left_is_no_answer_of_today(question, sentence, left):
-    assert has_left(fact(sentence, 'Up', 'Ann'), question) is left
+    assert has_left(fact(sentence, 'Up', 'Ann'), question) is (left == 'yes')

@@ -1,6 +1,4 @@
-"""The query language: what binds how, what is printed is read back, and where it says what is
-wrong.
-"""
+"""The query language: what binds how, is read back as printed, and where it is wrong."""
 
 import re
 
@@ -13,8 +11,6 @@ from opql_jax.kb.sets.query import Combined, Entity, Follow, Top, Where
 from opql_jax.kb.sets.query_language import MAX_LENGTH, is_query, parse
 
 from examples import examples
-
-pytest.importorskip('lark')
 
 A, B, C = Entity('A'), Entity('B'), Entity('C')
 

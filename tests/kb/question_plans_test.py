@@ -1,38 +1,33 @@
 """How questions in plain words may be taken apart into hops."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opql_jax.kb.text.question_plans import out_of_reach, plans
 
-from examples import examples, lines
+from examples import lines, table
 
 
 def plans_of(question):
-    """The plans of 'who is the father of [Ada Lovelace]':
-    steps with brackets around their topics.
-    """
+    """The plans of 'who made [Up]': steps with brackets around their topics."""
     start, end = question.index('['), question.index(']') - 1
     found = plans(question.replace('[', '').replace(']', ''), (start, end))
     return [[f'{text[:a]}[{text[a:b]}]{text[b:]}' for text, (a, b) in plan] for plan in found]
 
 
-@pytest.mark.parametrize(
-    'question, plan',
-    examples("""
-        Where did the father of [Ada] die? | the father of [Ada] / Where did [it] die
-        Where did [Ada]'s father die? | [Ada]'s father / Where did [it] die
-        Where did [James]’ father die? | [James]’ father / Where did [it] die
-        Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
-        Who is the wife of the director of [Up]? | the director of [Up] / Who is the wife of [it]
-        who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
-        where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
-        Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
-        Who is [Ada]'s mother-in-law? | the spouse of [Ada] / Who is the mother of [it]
-        Where is the yard that built the [Gull]? | the yard that built the [Gull] / Where is [it]
-    """),
-)
+@table("""
+    question | plan
+    Where did the father of [Ada] die? | the father of [Ada] / Where did [it] die
+    Where did [Ada]'s father die? | [Ada]'s father / Where did [it] die
+    Where did [James]’ father die? | [James]’ father / Where did [it] die
+    Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
+    Who is the wife of the director of [Up]? | the director of [Up] / Who is the wife of [it]
+    who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
+    where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
+    Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
+    Who is [Ada]'s mother-in-law? | the spouse of [Ada] / Who is the mother of [it]
+    Where is the yard that built the [Gull]? | the yard that built the [Gull] / Where is [it]
+""")
 def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     found = plans_of(question)
     assert len(found[0]) == 1  # that of one hop comes first
@@ -87,23 +82,21 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
         assert len(rest) < 4
 
 
-@pytest.mark.parametrize(
-    'question, why, stated',
-    examples("""
-        Is Rome in Italy? | yes or no |
-        did they meet | yes or no |
-        which of the two is older, Ann or Bob | compares |
-        who was born first, Ann or Bob | compares |
-        Were Ann and Bob born in the same city? | yes or no |
-        Why did Ann leave | why |
-        how did Ann die | how |
-        how many films did Ann direct | counts | Ann directed twelve long films.
-        how many novels has Ann written | counts | She wrote 14 novels.
-        how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
-        what is the largest city of Norway | largest | Oslo is the largest city of Norway.
-        who directed the most films | most |
-    """),
-)
+@table("""
+    question | why | stated
+    Is Rome in Italy? | yes or no |
+    did they meet | yes or no |
+    which of the two is older, Ann or Bob | compares |
+    who was born first, Ann or Bob | compares |
+    Were Ann and Bob born in the same city? | yes or no |
+    Why did Ann leave | why |
+    how did Ann die | how |
+    how many films did Ann direct | counts | Ann directed twelve long films.
+    how many novels has Ann written | counts | She wrote 14 novels.
+    how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
+    what is the largest city of Norway | largest | Oslo is the largest city of Norway.
+    who directed the most films | most |
+""")
 def test_what_no_entity_answers_is_told_unless_a_sentence_states_it(question, why, stated):
     assert why in out_of_reach(f' {question}')
     assert not stated or out_of_reach(question, stated) is None

@@ -1,65 +1,56 @@
 """Whether a sentence states what is asked: in words for it, and of what the question names."""
 
-import pytest
-
-pytest.importorskip('spacy', reason='spaCy is not installed')
-
-import opql_jax
 from opql_jax.kb.text.stated import GOES_ON, left, says
 
-from examples import examples
+from examples import table
 
 
-@pytest.mark.parametrize(
-    'question, sentence, stated',
-    examples("""
-        Where was Ina Krog born? | Ina Krog is a native of Molde. | yes
-        When was Ina Krog born? | Ina Krog (1902–1971) was a chemist. | yes
-        When was Ina Krog born? | Ina Krog joined the council in 1930. | no
-        When did Ina Krog die? | She drowned in 1971. | yes
-        When did Ina Krog die? | She retired in 1971. | no
-        Who founded the Molde Press? | Ina Krog set up the Molde Press. | yes
-        Who founded the Molde Press? | Its chairman is Ina Krog. | no
-        Who is the mother of Ina Krog? | Ina Krog is the daughter of Liv Krog. | yes
-        Who is the mother of Ina Krog? | Ina Krog works for Liv Krog. | no
-        Where did Ina Krog study? | She took her degree in Bergen. | yes
-        Where did Ina Krog study? | She bought a house in Bergen. | no
-        When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
-        When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
-        Who acted in it? | It stars Liv Krog. | yes
-        What genre of film is it? | It is a 1993 comedy. | yes
-        Who painted the ceiling? | Its ceiling is by Liv Krog. | yes
-        Who painted it? | Liv Krog took Larder home. | no
-        Who painted it? | The painter of Larder was Liv Krog. | yes
-        Who partnered with it? | Larder has a partnership with Krog. | yes
-        When did the strike begin? | Ina Krog came in 1903, during the strike. | no
-        When did the strike begin? | The strike broke out in 1903. | yes
-        Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
-        When was the Harl Bridge completed? | Ina Krog crossed the bridge in 1901. | no
-    """),
-)
+@table("""
+    question | sentence | stated
+    Where was Ina Krog born? | Ina Krog is a native of Molde. | yes
+    When was Ina Krog born? | Ina Krog (1902–1971) was a chemist. | yes
+    When was Ina Krog born? | Ina Krog joined the council in 1930. | no
+    When did Ina Krog die? | She drowned in 1971. | yes
+    When did Ina Krog die? | She retired in 1971. | no
+    Who founded the Molde Press? | Ina Krog set up the Molde Press. | yes
+    Who founded the Molde Press? | Its chairman is Ina Krog. | no
+    Who is the mother of Ina Krog? | Ina Krog is the daughter of Liv Krog. | yes
+    Who is the mother of Ina Krog? | Ina Krog works for Liv Krog. | no
+    Where did Ina Krog study? | She took her degree in Bergen. | yes
+    Where did Ina Krog study? | She bought a house in Bergen. | no
+    When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
+    When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
+    Who acted in it? | It stars Liv Krog. | yes
+    What genre of film is it? | It is a 1993 comedy. | yes
+    Who painted the ceiling? | Its ceiling is by Liv Krog. | yes
+    Who painted it? | Liv Krog took Larder home. | no
+    Who painted it? | The painter of Larder was Liv Krog. | yes
+    Who partnered with it? | Larder has a partnership with Krog. | yes
+    When did the strike begin? | Ina Krog came in 1903, during the strike. | no
+    When did the strike begin? | The strike broke out in 1903. | yes
+    Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
+    When was the Harl Bridge completed? | Ina Krog crossed the bridge in 1901. | no
+""")
 def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
     assert says(question, sentence) is (stated == 'yes')
 
 
-@pytest.mark.parametrize(
-    'sentence, goes_on',
-    examples("""
-        It was sold. | yes
-        The clinic grew. | yes
-        The album consists of ten songs. | yes
-        The first album was part of it. | yes
-        The vet of Heather Farm is Tilda Vane. | no
-        The first director of Molde Press was Ina Krog. | no
-        The former chief editor of Reed is Jim Orr. | no
-        The Nile is long. | no
-    """),
-)
+@table("""
+    sentence | goes_on
+    It was sold. | yes
+    The clinic grew. | yes
+    The album consists of ten songs. | yes
+    The first album was part of it. | yes
+    The vet of Heather Farm is Tilda Vane. | no
+    The first director of Molde Press was Ina Krog. | no
+    The former chief editor of Reed is Jim Orr. | no
+    The Nile is long. | no
+""")
 def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
     assert bool(GOES_ON.match(sentence)) is (goes_on == 'yes')
 
 
-TEXTS = {
+DOCUMENTS = {
     'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
     'appointed in 2009.',
     'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
@@ -83,43 +74,35 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(TEXTS)) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize(
-    'question, answer, stated',
-    examples("""
-        Where is Birch Clinic? | Harsk | yes
-        Who founded Birch Clinic? | Per Falk | no
-        Who is the vet of Heather Farm? | Tilda Vane | yes
-        Who is the vet of Rowan Farm? | Tilda Vane | no
-        Who wrote Larder? | Sven Aho | yes
-        When was Low Tide released? | 1993 | yes
-        When was High Harbour released? | 1993 | no
-        Who wrote Heron? | Sven Aho | no
-        Who founded the National Rifle League? | Jim Orr | yes
-        Where was Mara Low's husband born? | Oslo | yes
-        What nationality is Anna Weiss? | German | yes
-        What nationality is the singer Anna Weiss? | German | no
-        When was Tom Brae born? | 1998 | yes
-        When was Teo Sund born? | 1998 | no
-        Who founded the club? | Ivo Penn | yes
-        Who is the mayor of Skarn? | Rory Pine | no
-        Who built Skarn Tower? | Rory Pine | no
-        Where was Greta Poe born? | Brix | yes
-        Where was Tom Hale born? | Brix | no
-        When did Ada Brun move to Ulm? | June | no
-        Who cast the tenor? | Abel Rudd | yes
-        Who cast the treble? | Abel Rudd | no
-        Where was Mole built? | Ulm | no
-        Who built Harl Bridge? | Jon Peto | yes
-        Who built Harl Bridge? | Ned Lane | no
-        Who set up the Guild of Harl? | Ivo Penn | yes
-    """),
-)
+@table("""
+    question | answer | stated
+    Where is Birch Clinic? | Harsk | yes
+    Who founded Birch Clinic? | Per Falk | no
+    Who is the vet of Heather Farm? | Tilda Vane | yes
+    Who is the vet of Rowan Farm? | Tilda Vane | no
+    Who wrote Larder? | Sven Aho | yes
+    When was Low Tide released? | 1993 | yes
+    When was High Harbour released? | 1993 | no
+    Who wrote Heron? | Sven Aho | no
+    Who founded the National Rifle League? | Jim Orr | yes
+    Where was Mara Low's husband born? | Oslo | yes
+    What nationality is Anna Weiss? | German | yes
+    What nationality is the singer Anna Weiss? | German | no
+    When was Tom Brae born? | 1998 | yes
+    When was Teo Sund born? | 1998 | no
+    Who founded the club? | Ivo Penn | yes
+    Who is the mayor of Skarn? | Rory Pine | no
+    Who built Skarn Tower? | Rory Pine | no
+    Where was Greta Poe born? | Brix | yes
+    Where was Tom Hale born? | Brix | no
+    When did Ada Brun move to Ulm? | June | no
+    Who cast the tenor? | Abel Rudd | yes
+    Who cast the treble? | Abel Rudd | no
+    Where was Mole built? | Ulm | no
+    Who built Harl Bridge? | Jon Peto | yes
+    Who built Harl Bridge? | Ned Lane | no
+    Who set up the Guild of Harl? | Ivo Penn | yes
+""")
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)
     entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)

@@ -1,13 +1,10 @@
-"""What makes an answer over plain text less probable, or none: names of the question that its
-passage lacks, and what the question says itself.
-"""
+"""What makes an answer less probable, or none: names that its passage lacks, for one."""
 
 import pytest
 
-import opql_jax
-
 from examples import examples
 
+READER = False
 PLAYED = {
     'Amber Gate': 'Oslo',
     'Cold Meadow': 'Bern',
@@ -15,7 +12,7 @@ PLAYED = {
     'Quiet Wheel': 'Turin',
 }
 PLAYING = '{0} is a sonata by Edda Marsh. The concert of Edda Marsh in {1} began with it.'
-TEXTS = {
+DOCUMENTS = {
     'Castles & Caves': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves '
     'was sold by Orrin Press.',
     'Grey Filly': 'Grey Filly is a film that Henry Moss directed in 1951.',
@@ -25,12 +22,6 @@ TEXTS = {
     'The Hirer pays the agent of the Owner, Ned Foss.',
     **{piece: PLAYING.format(piece, city) for piece, city in PLAYED.items()},
 }
-
-
-@pytest.fixture(scope='module')
-def kb(index):
-    with opql_jax.open(index(TEXTS), reader=False) as kb:
-        yield kb
 
 
 def test_no_answer_is_what_the_question_says(kb):

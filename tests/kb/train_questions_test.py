@@ -1,9 +1,6 @@
-"""Questions with answers train a knowledge base of plain text: what it learns it answers with, and
-bad files are refused by line.
-"""
+"""Questions with answers train a knowledge base of plain text; bad files are refused by line."""
 
 import dataclasses
-import json
 import shutil
 
 import numpy as np
@@ -20,6 +17,7 @@ from opql_jax.training import fit_question_map
 from opql_jax.training.fit_question_map import per_question
 
 from examples import examples
+from records import write
 
 # Who was born where, taught whom and wrote what.
 PEOPLE = 'Anna Berg/Carl Dorn/Emma Falk/Georg Hahn/Ida Jung/Karl Lang/Maria Nold'
@@ -33,11 +31,6 @@ def rows():
         {'id': f'q{i}', 'question': f'the zorp of {name}', 'answers': [place]}
         for i, (name, place) in enumerate(zip(NAMES, PLACES))
     ]
-
-
-def write(path, records):
-    path.write_text(''.join(json.dumps(record) + '\n' for record in records), encoding='utf-8')
-    return path
 
 
 def documents():

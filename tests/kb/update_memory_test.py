@@ -1,10 +1,7 @@
-"""New text, pairs of questions and folders that continue another, in a memory that is in use: what
-is found afterwards, and what is refused.
-"""
+"""Text, pairs and folders added to a memory in use: what is found then, and what is refused."""
 
 import collections
 import functools
-import json
 import math
 import pathlib
 import shutil
@@ -28,6 +25,7 @@ from opql_jax.models.bulk_encoding import pair_encoder
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
+import records
 import tiny_training
 
 
@@ -51,11 +49,6 @@ def world(world, tmp_path_factory):
     return shutil.copytree(world, tmp_path_factory.mktemp('update') / 'kb')
 
 
-def write_lines(path, records):
-    path.write_text('\n'.join(map(json.dumps, records)))
-    return str(path)
-
-
 @pytest.fixture(scope='module')
 def extended(world):
     """The prepared folder with new text about two films, and the person who made one of them."""
@@ -68,7 +61,7 @@ def extended(world):
         {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
         {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
     ]
-    reader = JsonLines(write_lines(world / 'new.jsonl', new))
+    reader = JsonLines(str(records.write(world / 'new.jsonl', new)))
     prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
     return Prepared(world / 'extended'), person
 
@@ -107,8 +100,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     said = f'Zorblax was directed by {person}.'
     assert facts(kb, 'Zorblax') == {person: said, 'Quonk': 'Quonk came after Zorblax.'}
     assert facts(kb, person)['Zorblax'] == said
-    # Paths that leave the person from now on have one more entry to choose from; all others are as
-    # they were.
+    # Paths that leave the person have one more entry to choose from; others are as they were.
     after, known = answers(kb), prepared.vocab.id(person)
     topics = {q.id: q.topic_entity for q in prepared.questions('2-hop/dev')}
     same = [q for q, topic in topics.items() if known not in (topic, *before[q][0][0])]
@@ -246,18 +238,15 @@ def other_model(world, tmp_path):
     return model
 
 
-@pytest.mark.parametrize(
-    ('what', 'message'),
-    [
+def test_what_cannot_be_deleted_is_named(world, extended, memory):
+    for what, message in (
         ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
-        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic|target'"),
+        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic.target'"),
         ({'documents': ('new1', 'new9')}, "has no document 'new9'"),
         ({}, 'nothing to delete'),
-    ],
-)
-def test_what_cannot_be_deleted_is_named(world, extended, memory, what, message):
-    with pytest.raises(InputError, match=message):
-        delete(str(world / 'extended'), str(memory), Selection(**what))
+    ):
+        with pytest.raises(InputError, match=message):
+            delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
 def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
@@ -287,15 +276,13 @@ def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsy
 
 @pytest.fixture
 def extend(tmp_path):
-    """Prepares a folder that continues another, with one document, and names of entities if there
-    are any to be given.
-    """
+    """Prepares a folder that continues another with a document, and names of entities."""
 
     def extend(name, base, identifier, title, text, entities=()):
         document = {'id': identifier, 'title': title, 'text': text}
-        texts = write_lines(tmp_path / f'{name}.jsonl', [document])
-        names = write_lines(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
-        reader = JsonLines(texts, entities=names if entities else None)
+        texts = records.write(tmp_path / f'{name}.jsonl', [document])
+        names = records.write(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
+        reader = JsonLines(str(texts), entities=str(names) if entities else None)
         prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
         return tmp_path / name
 
@@ -326,18 +313,20 @@ def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
     assert Memory.open(memory).hash() == state.hash()
 
 
-@pytest.mark.parametrize(
-    'options, message',
-    [
+def test_actions_without_what_they_need_are_refused(tmp_path):
+    entries = dict(selection=Selection(entries=(1,)))
+    for options, message in (
         (dict(action='insert'), "action='insert': it is one of inject, delete, compact"),
         (dict(action='inject', memory='m'), 'holds no knowledge base: give the folder of one, '),
-        (dict(action='delete', selection=Selection(entries=(1,))), 'holds no knowledge base: '),
-        (dict(action='compact', selection=Selection(entries=(1,))), 'compact takes no entries to'),
-    ],
-)
-def test_actions_without_what_they_need_are_refused(tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
-        update_memory.update_memory(kb=str(tmp_path), **options)
+        (dict(action='delete', **entries), 'holds no knowledge base: '),
+        (dict(action='compact', **entries), 'compact takes no entries to'),
+    ):
+        with pytest.raises(InputError, match=message):
+            update_memory.update_memory(kb=str(tmp_path), **options)
+    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
+    said = 'answers without a memory: --gin.MEMORY=... names the one that is to be changed'
+    with pytest.raises(InputError, match=said):
+        update_memory.update_memory(action='compact', kb=str(tmp_path))
 
 
 def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
@@ -358,10 +347,3 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     assert KBFolder(kb).read() == before | {'text': 'more'}
     change(action='delete', selection=Selection(documents=('m',)))
     assert len(opql_jax.open(kb).memory) == len(Memory.open(world / 'memory'))
-
-
-def test_a_knowledge_base_that_answers_without_a_memory_has_none_to_change(tmp_path):
-    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
-    said = 'answers without a memory: --gin.MEMORY=... names the one that is to be changed'
-    with pytest.raises(InputError, match=said):
-        update_memory.update_memory(action='compact', kb=str(tmp_path))

@@ -1,6 +1,4 @@
-"""The virtual knowledge base as its user sees it: what it answers, with what evidence, and what it
-refuses to open.
-"""
+"""A trained knowledge base: what it answers, with what evidence, and what it does not open."""
 
 import dataclasses
 import shutil
@@ -125,9 +123,7 @@ def test_the_batch_a_question_is_in_does_not_change_its_answers(kb, monkeypatch)
 
 
 def assert_same_ranking(a, b, tolerance=1e-5):
-    """The same answers in the same order, but for neighbours whose weights are equal up to
-    rounding.
-    """
+    """The same answers in one order, but for neighbours whose weights are equal up to rounding."""
     assert a.weights == pytest.approx(b.weights, abs=tolerance)
     weights = dict(zip(b.entities.tolist(), b.weights))
     for entity, weight in zip(a.entities.tolist(), a.weights):

@@ -1,7 +1,4 @@
-"""The demo in a small world: from generated text to answers, no worse than it was.
-
-It trains for eight minutes, and is run before a release.
-"""
+"""The demo in a small world, trained for eight minutes: no worse than it was."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Language models on questions of a file: how these are split, and what trains the models from the
-released encoder.
-"""
+"""Language models on questions of a file: how these are split."""
 
 import pytest
 

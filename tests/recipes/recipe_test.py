@@ -1,7 +1,6 @@
-"""Recipes run like make: what is done is skipped, what was interrupted is run again, what has
-changed is refused.
-"""
+"""Recipes run like make: what is done is skipped, what has changed is refused."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -62,42 +61,39 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
     assert text_after_running() == '0'
 
 
-def test_a_step_that_was_run_with_another_command_is_refused_before_anything_runs(options):
-    run([step('two', number=1)], options)
-    message = r'step two was run with .*number=1.* now .*number=2.*: give another --out'
-    with pytest.raises(InputError, match=message):
-        run([step('one'), step('two', number=2)], options)
-    assert not (options.out / 'one').exists()
-
-
-@pytest.fixture
-def gin_step(options, tmp_path):
-    """A step that was done with a gin file that includes another."""
-    (tmp_path / 'base.gin').write_text('STEPS = 400  # as long as it takes\n')
-    (tmp_path / 'own.gin').write_text(f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n")
-    done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
-    digests = record.gin_digests(done.gin, record.ROOT)
-    stated = dict(command=done.command(str(options.out)), seconds=1, gin_files=digests)
-    record.write(run_json_of(done, options.out), **stated)
-    (options.out / 'one').mkdir()
-    return done
-
-
-@pytest.mark.parametrize(
-    ('name', 'text'), [('own.gin', 'RATE = 3e-5\n'), ('base.gin', 'STEPS = 500\n')]
-)
-def test_a_step_whose_gin_files_say_something_else_is_refused_before_anything_runs(
-    options, gin_step, tmp_path, name, text
-):
-    (tmp_path / 'base.gin').write_text('# Settings.\n\nSTEPS = 400\n')
-    assert state_of(gin_step, [gin_step], options.out) == 'done'
-    included = f"include '{tmp_path}/base.gin'\n" if name == 'own.gin' else ''
-    (tmp_path / name).write_text(included + text)
+def check_refused(steps, options, name, changed):
+    """What has changed since a step is told before anything runs."""
     out = options.out
-    error = f'step one was run before {tmp_path}/{name} changed: give another --out, or remove '
-    with pytest.raises(InputError, match=re.escape(f'{error}{out}/steps/one and {out}/one')):
-        run([step('two'), gin_step], options)
-    assert not (out / 'two').exists() and (out / 'one').exists()
+    error = f'give another --out, or remove {out}/steps/{name} and {out}/{name} to run it again'
+    with pytest.raises(InputError, match=f'step {name} was {changed}: {re.escape(error)}'):
+        run([step('first'), *steps], options)
+    assert not (out / 'first').exists() and (out / name).exists()
+
+
+def test_a_step_that_was_run_with_another_command_is_refused(options):
+    run([step('two', number=1)], options)
+    check_refused([step('two', number=2)], options, 'two', 'run with .*number=1.* now .*number=2.*')
+
+
+@pytest.mark.parametrize('name', ['own.gin', 'base.gin'])
+def test_a_step_whose_gin_files_say_something_else_is_refused(options, tmp_path, name):
+    """Those that it names, and what these include."""
+    texts = {
+        'base.gin': 'STEPS = 400\n',
+        'own.gin': f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n",
+    }
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
+    done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
+    stated = dict(seconds=1, gin_files=record.gin_digests(done.gin, record.ROOT))
+    command = done.command(str(options.out))
+    record.write(run_json_of(done, options.out), command=command, **stated)
+    (options.out / 'one').mkdir()
+    commented = texts[name].replace('\n', '  # as long as it takes\n')
+    (tmp_path / name).write_text(f'# Settings.\n\n{commented}')
+    assert state_of(done, [done], options.out) == 'done'
+    (tmp_path / name).write_text(f'{texts[name]}\nMORE = 1')
+    check_refused([done], options, 'one', f'run before {tmp_path}/{name} changed')
 
 
 def copy(source, target):
@@ -105,32 +101,21 @@ def copy(source, target):
     pathlib.Path(target).write_text(''.join(file.read_text() for file in files))
 
 
-@pytest.fixture(params=['', 'a.txt'])
-def copy_step(options, tmp_path, request):
-    """A step that read a folder of data, or a file of it."""
-    data = tmp_path / 'set'
-    (data / 'more').mkdir(parents=True)
-    (data / 'a.txt').write_text('a')
-    (data / 'more/b.txt').write_text('b')
-    arguments = {'source': options.file(f'set/{request.param}'), 'target': Output('copied')}
+@pytest.mark.parametrize('named', ['', 'a.txt'])
+def test_a_step_whose_data_have_changed_since_is_refused(options, tmp_path, named):
+    """A folder, or a file."""
+    (tmp_path / 'set/more').mkdir(parents=True)
+    (tmp_path / 'set/a.txt').write_text('a')
+    (tmp_path / 'set/more/b.txt').write_text('b')
+    arguments = {'source': options.file(f'set/{named}'), 'target': Output('copied')}
     copied = Function('copied', copy, arguments, 'copied')
     run([copied], options)
-    return copied
-
-
-def test_a_step_whose_data_have_changed_since_is_refused_before_anything_runs(
-    options, copy_step, tmp_path
-):
     (tmp_path / 'set/a.txt').write_text('a')
-    assert state_of(copy_step, [copy_step], options.out) == 'done'
+    assert state_of(copied, [copied], options.out) == 'done'
     (tmp_path / 'set/a.txt').write_text('another')
-    out = options.out
-    error = f'step copied was run before {tmp_path}/set/a.txt changed: give another --out, or '
-    with pytest.raises(InputError, match=re.escape(f'{error}remove {out}/steps/copied and')):
-        run([step('one'), copy_step], options)
-    assert not (out / 'one').exists()
-    (out / 'steps/copied/data.json').unlink()
-    assert state_of(copy_step, [copy_step], out) == 'to do'
+    check_refused([copied], options, 'copied', f'run before {tmp_path}/set/a.txt changed')
+    (options.out / 'steps/copied/data.json').unlink()
+    assert state_of(copied, [copied], options.out) == 'to do'
 
 
 def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
@@ -150,19 +135,23 @@ def test_a_damaged_record_is_named(options):
 
 
 @pytest.mark.parametrize(
-    'code, error',
-    [(Preempted.CODE, Preempted), (-signal.SIGTERM, Preempted)]
-    + [(preemption.INTERRUPTED, SystemExit), (1, InputError)],
+    'code, ends, said',
+    [
+        (Preempted.CODE, 75, 'step one was asked to stop'),
+        (-signal.SIGTERM, 75, 'step one was asked to stop'),
+        (preemption.INTERRUPTED, 130, ''),
+        (1, 'error: step one failed with status 1', ''),
+    ],
 )
-def test_how_a_binary_ends_is_how_its_step_ends(options, monkeypatch, code, error):
+def test_how_a_binary_ends_is_how_its_recipe_ends(
+    options, monkeypatch, capsys, tmp_path, code, ends, said
+):
     monkeypatch.setattr(preemption, 'run_binary', lambda command, cwd: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
-    with pytest.raises(error) as raised:
-        run(steps, options)
-    if error is SystemExit:
-        assert raised.value.code == 130
-    else:
-        assert getattr(raised.value, 'message', str(raised.value)).startswith('step one ')
+    monkeypatch.setitem(catalog.RECIPES, 'g/a', Recipe('g/a', '', lambda options: steps))
+    with pytest.raises(SystemExit) as raised:
+        recipes_main(['run', 'g/a', '--out', str(options.out), '--data', str(tmp_path)])
+    assert raised.value.code == ends and said in capsys.readouterr().err
     assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
 
 
@@ -301,78 +290,45 @@ def test_docs_tell_of_each_data_set():
     assert read == catalog.SOURCES.keys() and all(f'`{name}' in docs for name in read)
 
 
-# A signal is passed on to the step.
-
-# A recipe of a binary and a function. At `sys.argv[2]` it gets the signal `sys.argv[1]`; in the
-# file `sys.argv[3]` it keeps the number of the process of its step.
-SIGNALLED = """
-import os, pathlib, subprocess, sys, types
+# A signal is passed on to the step: a step that sleeps, and one during whose end Ctrl-C comes.
+WAITS = """
+import os, signal, subprocess, time
 from opql_jax.core import preemption
-if __name__ == '__main__':
-    preemption.exit_on_signals()
-    from opql_jax.recipes import __main__, catalog
-    from opql_jax.recipes.recipe import Function, Output, Recipe, prepare
-    (number, moment, child), sys.argv[1:] = sys.argv[1:4], sys.argv[4:]
-    kill = lambda: os.kill(os.getpid(), int(number))
+wait = subprocess.Popen.wait
 
-    class Popen(subprocess.Popen):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            pathlib.Path(child).write_text(str(self.pid))
-            if moment == 'started':
-                kill()
+def interrupted(*arguments):
+    status = wait(*arguments)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+    return status
 
-        def wait(self, *arguments):
-            status = super().wait(*arguments)
-            if moment == 'ended':
-                kill()
-                while preemption._status_of_passed == 0:
-                    pass
-            return status
-
-    preemption.subprocess = types.SimpleNamespace(Popen=Popen)
-    last = Function('last', pathlib.Path.touch, {'self': Output('last')}, 'last')
-    settings = {'DOCUMENTS': 60, 'prepare.prepare.wordpieces': 300}
-    catalog.RECIPES['two'] = Recipe('two', '', lambda options: [prepare('text', 'gin/data/synthetic.gin', **settings), last])
-    __main__.main()
-"""  # noqa: E501
-
-
-def signalled(tmp_path, number, moment):
-    (tmp_path / 'recipe.py').write_text(SIGNALLED)
-    child = tmp_path / 'child'
-    command = [tmp_path / 'recipe.py', str(int(number)), moment, child]
-    command += ['run', 'two', '--out', tmp_path / 'out']
-    environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(record.ROOT)}
-    options = dict(capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path)
-    done = subprocess.run([sys.executable, *map(str, command)], **options)
-    return done, int(child.read_text()) if child.exists() else None
-
-
-def is_running(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+if {interrupts}:
+    subprocess.Popen.wait = interrupted
+preemption.exit_on_signals()
+step = 'import time; from opql_jax.core import preemption; preemption.exit_on_signals(); '
+step += 'print("ready", flush=True); time.sleep({seconds})'
+print(preemption.run_binary(['-c', step], '.'))
+"""
 
 
 @pytest.mark.parametrize(
-    ('number', 'moment', 'status', 'words'),
-    [
-        (signal.SIGTERM, 'started', 75, 'asked to stop: run the same command again'),
-        (signal.SIGINT, 'ended', 130, 'interrupted'),
-    ],
-    ids=['SIGTERM', 'SIGINT'],
+    'number, interrupts, status',
+    [(signal.SIGTERM, False, 75), (signal.SIGINT, False, 130), (None, True, 130)],
 )
-def test_a_signal_to_the_recipe_alone_ends_its_step_and_then_the_recipe(
-    tmp_path, number, moment, status, words
+def test_a_signal_to_a_recipe_alone_ends_its_step_with_the_status_of_both(
+    number, interrupts, status
 ):
-    done, child = signalled(tmp_path, number, moment)
-    assert done.returncode == status and 'Traceback' not in done.stderr, done.stderr
-    assert words in done.stderr or moment == 'ended'
-    assert not is_running(child) and not (tmp_path / 'out' / 'last').exists()
-    assert (tmp_path / 'out' / 'text' / 'manifest.json').exists() == (moment == 'ended')
-    again, _ = signalled(tmp_path, number, 'never')
-    assert again.returncode == 0 and (tmp_path / 'out' / 'last').exists(), again.stderr
-    assert ('text: done before' in again.stderr) == (moment == 'ended')
+    script = WAITS.format(interrupts=interrupts, seconds=0 if interrupts else 600)
+    environment = os.environ | {'PYTHONPATH': str(record.ROOT)}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    command = [sys.executable, '-c', script]
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == 'ready\n'
+            if number:
+                process.send_signal(number)
+            # The end of what it prints is also that of the step.
+            assert process.communicate(timeout=60)[0] == f'{status}\n'
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,6 +1,4 @@
-"""The tables of README.md, RESULTS.md and the notes: written from published runs, and no older than
-these.
-"""
+"""The tables of the pages: written from published runs, and no older than these."""
 
 import json
 import pathlib
@@ -15,6 +13,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
 from opql_jax.recipes.recipe import Function, Options, Output, Recipe, Step, run, run_json_of
 
+from examples import examples
+
 
 def write_run(folder, group, row, seed=0, **fields):
     path = folder / f'{group}.json'
@@ -25,61 +25,46 @@ def write_run(folder, group, row, seed=0, **fields):
     path.write_text(json.dumps(rows))
 
 
-def test_each_published_run_is_shown_by_a_page():
-    pages = ''.join((record.ROOT / name).read_text(encoding='utf-8') for name in tables.FILES)
-    groups = {path.stem for path in (record.ROOT / 'results').glob('*.json')}
-    # That of the injection, one run, is told in words.
-    assert {group for group in groups if f'<!-- table: {group} -->' not in pages} == {
-        'webqsp-injection-30-percent'
-    }
-
-
-def test_the_tables_of_the_repository_are_those_of_its_published_runs():
-    for name in tables.FILES:
-        text = (record.ROOT / name).read_text(encoding='utf-8')
+def test_pages_show_each_published_run_as_it_is():
+    pages = {name: (record.ROOT / name).read_text(encoding='utf-8') for name in tables.FILES}
+    for name, text in pages.items():
         assert tables.with_tables(text) == text, f'{name}: python -m opql_jax.recipes tables'
-    assert '<!-- table: ' in text
+    groups = {path.stem for path in (record.ROOT / 'results').glob('*.json')}
+    shown = {group for group in groups if f'<!-- table: {group} -->' in ''.join(pages.values())}
+    # That of the injection, one run, is told in words.
+    assert groups - shown == {'webqsp-injection-30-percent'} and len(shown) > 1
 
 
-# {model, as the docs and the paper name it: the published row and the memory and questions of it},
-# over WebQSP.
-WEBQSP = {
-    'EaE': ('eae', 'dev'),
-    'OPQL-follow': ('opql-follow', 'memory/dev'),
-    'OPQL-LM': ('opql-lm', 'memory/dev'),
-    'pairs injected': ('opql-lm', 'memory-injected/dev'),
-}
+# Models as the page and the paper name them: the group, row, and memory and questions published.
+OF_PAPER = """
+    KVMem | metaqa-30-percent | kv-memory | 2-hop/dev 3-hop/dev
+    DrKIT | metaqa-30-percent | drkit | 2-hop/dev 3-hop/dev
+    OPQL-pretrained | metaqa | opql-pretrained | 2-hop/dev 3-hop/dev
+    OPQL | metaqa | opql | 2-hop/dev 3-hop/dev
+    OPQL, pairs marked and masked as in the paper | metaqa | marked-pairs | 2-hop/dev 3-hop/dev
+    EaE | webqsp-30-percent | eae | dev
+    OPQL-follow | webqsp-30-percent | opql-follow | memory/dev
+    OPQL-LM | webqsp-30-percent | opql-lm | memory/dev
+    OPQL-LM, with the question's pairs injected | webqsp-30-percent | opql-lm | memory-injected/dev
+"""
 
 
 def cells(line):
     return [cell.strip() for cell in line.strip('| ').split('|')]
 
 
-def published(group, row, asked, measure='hits@1'):
-    """The mean over the seeds of a published row."""
-    runs = tables.read_rows(group, tables.RESULTS)[row]
-    return np.mean([fields['metrics'][asked][measure] for fields in runs])
-
-
-def test_figures_of_ours_that_the_docs_have_beside_those_of_the_paper_are_those_of_published_runs():
+@pytest.mark.parametrize('model, group, row, asked', examples(OF_PAPER))
+def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs(
+    model, group, row, asked
+):
     lines = (record.ROOT / 'docs/explanation/paper.md').read_text(encoding='utf-8').splitlines()
-    cells_of = lambda model: next(cells(line) for line in lines if line.startswith(f'| {model} |'))
-    written = lambda value: f'{value:.3f}'.removeprefix('0')
-    for model, group, row in (
-        ('KVMem', 'metaqa-30-percent', 'kv-memory'),
-        ('DrKIT', 'metaqa-30-percent', 'drkit'),
-        ('OPQL-pretrained', 'metaqa', 'opql-pretrained'),
-        ('OPQL', 'metaqa', 'opql'),
-        ('OPQL, pairs marked and masked as in the paper', 'metaqa', 'marked-pairs'),
-    ):
-        for hops, cell in zip((2, 3), cells_of(model)[-2:], strict=True):
-            of = lambda name, of=(group, row, f'{hops}-hop/dev'): published(*of, name)
-            hits, coverage = of('hits@1'), of('coverage')
-            assert cell.startswith(f'{written(hits)} ({100 * hits / coverage:.0f}%)'), (model, hops)
-    for name, asked in WEBQSP.items():
-        model = "OPQL-LM, with the question's pairs injected" if name == 'pairs injected' else name
-        hits = written(published('webqsp-30-percent', *asked))
-        assert cells_of(model)[-1].startswith(hits), model
+    shown = next(cells(line) for line in lines if line.startswith(f'| {model} |'))
+    asked, runs = asked.split(), tables.read_rows(group, tables.RESULTS)[row]
+    for split, cell in zip(asked, shown[-len(asked) :], strict=True):
+        mean = lambda of, split=split: np.mean([run['metrics'][split][of] for run in runs])
+        written = f'{mean("hits@1"):.3f}'.removeprefix('0')
+        share = f' ({100 * mean("hits@1") / mean("coverage"):.0f}%)' if len(asked) > 1 else ''
+        assert cell.startswith(f'{written}{share}')
 
 
 def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
@@ -97,21 +82,17 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     assert lines[4] == '| c | – | 0.000 | 1 | abc |'
 
 
-def test_a_group_without_runs_and_a_run_without_its_commit_are_named(tmp_path):
+def test_a_group_without_runs_or_with_a_bad_one_is_named(tmp_path):
     with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
         tables.table('g', tmp_path)
-    (tmp_path / 'g.json').write_text('{"a": {"0": {"command": "c"}}}')
-    message = r'g.json is damaged .*required field `commit`.*: publish the run again'
-    with pytest.raises(InputError, match=message):
-        tables.table('g', tmp_path)
-
-
-def test_a_field_of_a_published_run_that_is_of_another_type_is_named(tmp_path):
-    bad = {'seconds': 'x', r'metrics\[...\]': {'dev': {'hits@1': 'x'}}, 'commit': None}
-    for named, value in bad.items():
-        write_run(tmp_path, 'g', 'a', **{named.partition('\\')[0]: value})
-        message = f'g.json is damaged .*{named}.*: publish the run again'
-        with pytest.raises(InputError, match=message):
+    metrics = {'dev': {'hits@1': 'x'}}
+    for said, bad in (
+        ('seconds', {'seconds': 'x'}),
+        (r'metrics\[...\]', {'metrics': metrics}),
+        ('commit', {'commit': None}),
+    ):
+        write_run(tmp_path, 'g', 'a', **bad)
+        with pytest.raises(InputError, match=f'g.json is damaged .*{said}.*: publish the run ag'):
             tables.table('g', tmp_path)
         (tmp_path / 'g.json').unlink()
 

@@ -1,6 +1,4 @@
-"""Passages that a question needs over several hops are ranked first, each with the link that led
-to it.
-"""
+"""Passages that a question needs over several hops are ranked first, each with its link."""
 
 import math
 
@@ -167,18 +165,13 @@ def _by_definition(index, question) -> list[float]:
         return {way: weight / sum(weights.values()) for way, weight in weights.items()}
 
     a, b, c = rank.WEIGHTS
-    first = softmax(
-        {
-            p: a['words'] * w
-            + a['named'] * n
-            + a['titled'] * t
-            + a['sentence'] * best[p]
-            + a['passage'] * similar[p]
-            + a['joined'] * any(index.title_entity[p] in left for left, _ in sides)
-            for p in range(count)
-            for w, n, t in [covers(p, ())]
-        }
+    logit = lambda weights, **of: sum(weights[name] * value for name, value in of.items())
+    of_passage = lambda p, chain: dict(
+        zip(('words', 'named', 'titled'), covers(p, chain)), sentence=best[p], passage=similar[p]
     )
+    is_joined = lambda p: any(index.title_entity[p] in left for left, _ in sides)
+    first = {p: logit(a, **of_passage(p, ()), joined=is_joined(p)) for p in range(count)}
+    first = softmax(first)
 
     ends = {}  # of each way the sentence of its target that names the entity
 
@@ -207,21 +200,15 @@ def _by_definition(index, question) -> list[float]:
                 links = {'from_title': shared}
             for link, targets in links.items():
                 said = max((similar[count + r] for r in sentences(previous)), default=0)
+                of_link = {link: 1, 'rarity': idf[entity], 'asked': entity in question.entities}
                 source = 0 if link == 'from_title' else said - max(sentence[previous])
                 for target in targets:
-                    found[target, entity, link, previous] = (
-                        b[link]
-                        + b['rarity'] * idf[entity]
-                        + b['spread'] * math.log(len(targets))
-                        + b['source'] * source
-                        + b['asked'] * (entity in question.entities)
-                    )
+                    way = target, entity, link, previous
                     naming = sentences(target, every=link == 'to_title')
-                    end = max(naming, key=lambda r: similar[count + r])
-                    found[target, entity, link, previous] += b['target'] * (
-                        similar[count + end] - max(sentence[target])
-                    )
-                    ends[target, entity, link, previous] = end
+                    ends[way] = max(naming, key=lambda r: similar[count + r])
+                    suits = similar[count + ends[way]] - max(sentence[target])
+                    spread = math.log(len(targets))
+                    found[way] = logit(b, **of_link, source=source, spread=spread, target=suits)
         return found
 
     scores = dict(first)
@@ -236,20 +223,13 @@ def _by_definition(index, question) -> list[float]:
             for previous in chain:
                 found |= ways(previous)
             found = {way: logit for way, logit in found.items() if way[0] not in chain}
-            gains = {p: covers(p, chain) for p, *_ in found}
-            most = max(words for words, _, _ in gains.values()) + 0.02
+            gains = {p: of_passage(p, chain) for p, *_ in found}
+            most = max(gain['words'] for gain in gains.values()) + 0.02
             for way in found:
-                words, names, title = gains[way[0]]
-                found[way] += (
-                    b['words'] * words
-                    + b['words_share'] * words / most
-                    + b['named'] * names
-                    + b['titled'] * title
-                )
-                found[way] += b['sentence'] * best[way[0]] + b['passage'] * similar[way[0]]
-                found[way] += b['joined'] * joins(way[0], chain)
-                found[way] += b['target_words'] * gained_there(way, chain)
-                chains[chain, way] = math.log(share) + found[way]
+                gain, joined = gains[way[0]], joins(way[0], chain)
+                of = dict(words_share=gain['words'] / most, target_words=gained_there(way, chain))
+                logits = found[way] + logit(b, **gain, **of, joined=joined)
+                chains[chain, way] = math.log(share) + logits
         beam = {}
         for (chain, way), probability in softmax(chains).items():
             extended = (*chain, way[0])

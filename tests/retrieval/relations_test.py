@@ -1,6 +1,4 @@
-"""What passages say of entities is compared with what a question asks, and decides between links
-that are alike otherwise.
-"""
+"""What passages say of entities decides between links that are alike otherwise."""
 
 import numpy as np
 import pytest
@@ -46,8 +44,7 @@ def test_of_links_that_are_alike_the_one_that_the_question_asks_for_is_followed(
     text = 'Where did the friend of Ada die?'
     asked = unit(np.array([[1.0, 2.0]]))
     ada, friends = 0, np.array([1, 2])
-    # Before: Ada's passage says of both how they are related to Ada. After: each friend's own
-    # passage says something of the friend.
+    # Before: Ada's passage says of both how they are related. After: each friend's own does.
     vectors = np.array([[0, -1.0], [0, -1.0]], np.float32)
     vectors[place] = asked
     before, after = (np.full(2, ada), np.full(2, ada), friends), (friends, friends, np.full(2, 3))

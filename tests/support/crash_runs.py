@@ -30,8 +30,8 @@ from trios import TRIOS
 NOTHING = None
 
 
-def _nothing(folder):
-    pass
+def _work(run, state, before=lambda folder: None, content=digest_of_tree):
+    return types.SimpleNamespace(before=before, run=run, state=state, content=content)
 
 
 def _file_digests(folder, manifest):
@@ -64,12 +64,8 @@ def _prepared_state(folder):
     return prepared.hash()
 
 
-prepare = types.SimpleNamespace(
-    before=_corpus,
-    run=lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl'),
-    state=_prepared_state,
-    content=digest_of_tree,
-)
+_prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
+prepare = _work(_prepare, _prepared_state, _corpus)
 
 # A knowledge base of plain text: made, and changed.
 
@@ -89,15 +85,14 @@ def _text_state(folder):
         return [kb.identity, kb.prepared.passages['text'].to_pylist()]
 
 
-index_text, change_text = (
-    types.SimpleNamespace(before=before, run=run, state=_text_state, content=_text_state)
-    for before, run in (
-        (_nothing, lambda folder: index(_DOCUMENTS, folder, processes=1)),
-        (
-            lambda before: index(_DOCUMENTS[1:], before, processes=1),
-            lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1),
-        ),
-    )
+index_text = _work(
+    lambda folder: index(_DOCUMENTS, folder, processes=1), _text_state, content=_text_state
+)
+change_text = _work(
+    lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1),
+    _text_state,
+    lambda before: index(_DOCUMENTS[1:], before, processes=1),
+    _text_state,
 )
 
 
@@ -107,9 +102,7 @@ def _answering_state(folder):
     return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 
 
-compact_kb = types.SimpleNamespace(
-    before=two_versions.write, run=compact_text, state=_answering_state, content=digest_of_tree
-)
+compact_kb = _work(compact_text, _answering_state, two_versions.write)
 
 # A memory: built, and changed in three ways.
 
@@ -131,16 +124,9 @@ def _memory(before):
     tiny_memories.delete(before, entities=[0])
 
 
-build = types.SimpleNamespace(
-    before=_nothing,
-    run=lambda folder: tiny_memories.make(folder),
-    state=_memory_state,
-    content=digest_of_tree,
-)
+build = _work(tiny_memories.make, _memory_state)
 inject, delete, compact = (
-    types.SimpleNamespace(
-        before=_memory, run=tiny_memories.UPDATES[name], state=_memory_state, content=digest_of_tree
-    )
+    _work(tiny_memories.UPDATES[name], _memory_state, _memory)
     for name in ('inject', 'delete', 'compact')
 )
 
@@ -168,17 +154,13 @@ def _checkpoint_state(folder):
 
 
 def _checkpoint_content(folder):
-    # Files of a checkpoint hold times and random names. The step before may stay if it was about to
-    # be removed.
+    # Files hold times and random names; the step before may stay if it was about to be removed.
     names = [path.name for path in (folder / 'checkpoints').iterdir()]
     return [_checkpoint_state(folder), [name for name in names if not name.isdigit()]]
 
 
-checkpoint = types.SimpleNamespace(
-    before=lambda before: _save(before, 1),
-    run=lambda folder: _save(folder, 2),
-    state=_checkpoint_state,
-    content=_checkpoint_content,
+checkpoint = _work(
+    lambda folder: _save(folder, 2), _checkpoint_state, lambda f: _save(f, 1), _checkpoint_content
 )
 
 # The second of two steps of training.
@@ -207,9 +189,7 @@ def _trained_state(folder):
     return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
 
 
-train = types.SimpleNamespace(
-    before=_one_step, run=_train, state=_trained_state, content=_trained_state
-)
+train = _work(_train, _trained_state, _one_step, _trained_state)
 
 # Predictions.
 
@@ -219,24 +199,20 @@ def _predictions_state(folder):
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else NOTHING
 
 
-predictions = types.SimpleNamespace(
-    before=_nothing,
-    run=lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl'),
-    state=_predictions_state,
-    content=digest_of_tree,
-)
+_predict = lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl')
+predictions = _work(_predict, _predictions_state)
 
-# The manifest of a knowledge base. Two runs that end may write it at the same time, so that nobody
-# removes partial files.
+# The manifest of a knowledge base, which two runs may write at the same time.
 
 
 def _kb_state(folder):
     return KBFolder(folder).read()
 
 
-kb_manifest = types.SimpleNamespace(
-    before=lambda before: KBFolder(before).write(text='text', model='follow', memory='memory'),
-    run=lambda folder: KBFolder(folder).write(text='text', model='language', memory=None),
-    state=_kb_state,
-    content=_kb_state,
+def _answering(model, memory):
+    return lambda folder: KBFolder(folder).write(text='text', model=model, memory=memory)
+
+
+kb_manifest = _work(
+    _answering('language', None), _kb_state, _answering('follow', 'memory'), _kb_state
 )

@@ -1,6 +1,4 @@
-"""Damages files of a folder, and signs a changed folder again as somebody would who wants it to be
-believed.
-"""
+"""Damages files of a folder, or signs it again as one would who wants it to be believed."""
 
 import json
 import pathlib
@@ -19,9 +17,7 @@ def flip(path: pathlib.Path, position: int = -1, bit: int = 0) -> None:
 
 
 def edit(folder: pathlib.Path, file: str = 'manifest.json', /, **fields) -> None:
-    """Changes fields of a manifest, and its checksum so that it is believed; ... leaves a
-    field out.
-    """
+    """Changes fields of a manifest, and its checksum with them; ... leaves a field out."""
     path = files.path(folder) / file
     stated = json.loads(path.read_text()) | fields | {'checksum': ...}
     stated = {name: value for name, value in stated.items() if value is not ...}

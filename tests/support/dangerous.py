@@ -1,6 +1,4 @@
-"""Characters that a terminal obeys, or that change what is seen of the text around them, by what
-Unicode says of them.
-"""
+"""Characters that a terminal obeys, or that change what is seen of the text around them."""
 
 import sys
 import unicodedata
@@ -11,9 +9,7 @@ _OTHERS = {*_TAGS, *_ANNOTATIONS}
 
 
 def is_dangerous(character: str) -> bool:
-    """Whether it is a control but for tab and line end, a separator of lines, half of a pair, a
-    tag, or turns the direction of text.
-    """
+    """Whether Unicode calls it a control, a line, half of a pair, a tag, or a turn of direction."""
     return (
         unicodedata.category(character) in ('Cc', 'Zl', 'Zp', 'Cs')
         and character not in '\n\t'

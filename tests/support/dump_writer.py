@@ -1,7 +1,4 @@
-"""Writes documents as a MediaWiki dump, with hyperlinks in place of mentions.
-
-Reading the dump gives the documents back exactly.
-"""
+"""Writes documents as a MediaWiki dump, with hyperlinks in place of mentions, to be read back."""
 
 import bz2
 import gzip
@@ -13,17 +10,10 @@ _MARKUP = re.compile(r"""[\[\]{}|<>&]|__|''|(?<![^\n])[*#:;=-]""")
 
 
 def write_dump(path, documents, vocab, *, parts=1):
-    """Writes documents as a bzip2-compressed dump; returns its files.
+    """Writes documents as a bzip2-compressed dump, or several; returns its files.
 
-    A page is called like the entity that its document is about; those that no document is about
-    have pages without text, as a link to no page is read as text.
-
-    Args:
-        path: ends in .xml.bz2.
-        documents: each about another entity, without repeated or outer blanks; mentions are
-            disjoint.
-        vocab: their entities, whose names differ and can be page titles.
-        parts: files, each page to another one in turn; several are numbered, `dump1.xml.bz2`.
+    A page is called like the entity that its document is about, each another one. Entities that no
+    document is about have pages without text, as a link to no page is read as text.
     """
     names = dict(zip(vocab.keys, vocab.names))
     texts = {document.title_entity: wikitext(document, vocab) for document in documents}
@@ -76,10 +66,7 @@ def page_xml(number, title, text='', namespace=0, redirect=None, model='wikitext
 
 
 def write_pages(path, *pages):
-    """Writes pages as a dump of a German wiki, compressed as the name says.
-
-    Lists of pages become a stream each.
-    """
+    """Writes pages as a dump of a German wiki, compressed as the name says; a list is a stream."""
     compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
     streams = (
         [_GERMAN_HEAD, *map(''.join, pages), '</mediawiki>']

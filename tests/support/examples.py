@@ -1,4 +1,6 @@
-"""Examples as text, for `pytest.mark.parametrize`."""
+"""Examples as text, a line each, with cells between bars."""
+
+import pytest
 
 
 def lines(text: str) -> list[str]:
@@ -6,6 +8,12 @@ def lines(text: str) -> list[str]:
     return list(filter(None, map(str.strip, text.splitlines())))
 
 
-def examples(table: str) -> list[tuple[str, ...]]:
-    """The rows of a table: a line each, its cells between bars."""
-    return [tuple(map(str.strip, line.split('|'))) for line in lines(table)]
+def examples(text: str) -> list[tuple[str, ...]]:
+    """The rows of a table."""
+    return [tuple(map(str.strip, line.split('|'))) for line in lines(text)]
+
+
+def table(text: str) -> pytest.MarkDecorator:
+    """Parametrises a test with the rows of a table, below the names of its columns."""
+    names, *rows = examples(text)
+    return pytest.mark.parametrize(names, rows)

@@ -1,6 +1,4 @@
-"""Short documents about films that nobody made, and the people in them: those of the page on sets
-and queries.
-"""
+"""Short documents about films that nobody made: those of the page on sets and queries."""
 
 import json
 import pathlib

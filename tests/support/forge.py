@@ -1,12 +1,9 @@
-"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed, and
-what becomes of them.
+"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed.
 
-Each array, column and field is set to its extremes, one at a time. Whoever reads the folder may
-read what was there, or something else that is valid, or say in one line which file is wrong; never
-another exception, a number that is not finite, or more memory than `HEADROOM`.
+Each array, column and field is set to its extremes, one at a time. Who reads the folder may read
+what was there, or something else that is valid, or say in one line which file is wrong.
 """
 
-import collections
 import contextlib
 import io
 import itertools
@@ -28,8 +25,7 @@ import safetensors.numpy
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 
-# Bytes of addresses that a reader of a folder of some hundred kilobytes may take; threads reserve
-# many that they do not use.
+# Bytes of addresses that a reader may take; threads reserve many that they do not use.
 HEADROOM = 3 << 30
 _LONG = 'x' * 1_000_000
 _DEEP: list = []
@@ -137,8 +133,7 @@ def of_table(content: bytes) -> Iterator[Forgery]:
             places, bytes_ = np.arange(count + 1, dtype=np.int32), b'\xff' * count
             buffers = pa.py_buffer(places), pa.py_buffer(bytes_)
             columns['no UTF-8'] = pa.StringArray.from_buffers(count, *buffers)
-            # A megabyte a row, which takes little room on the disk: of a small table some
-            # gigabytes.
+            # A megabyte a row, of a small table some gigabytes, which takes little room on disk.
             many = pa.concat_tables([table] * -(-4000 // count))
             long = pa.DictionaryArray.from_arrays(np.zeros(len(many), np.int32), [_LONG])
             content = written(_with(many, field.name, long), compression='zstd')
@@ -188,9 +183,7 @@ def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]
 
 
 def of_json(content: bytes, seal: Callable[[dict], bytes] = sealed) -> Iterator[Forgery]:
-    """Of a JSON file; `seal` gives the content that states something, with a checksum that fits, by
-    default that of a manifest.
-    """
+    """Of a JSON file; `seal` gives its content with a checksum that fits, as of a manifest."""
     stated = json.loads(content)
 
     def written(forged) -> bytes:
@@ -263,6 +256,13 @@ def of_bytes(content: bytes, tries: int, seed: int = 0) -> Iterator[Forgery]:
     yield 'nothing', b''
 
 
+def of_damage(content: bytes, other: bytes, seed: int) -> Iterator[tuple[str, bytes | None]]:
+    """What may become of a file, or of one that changed places with another; None is no file."""
+    yield from of_bytes(content, 6, seed)
+    yield 'removed', None
+    yield 'exchanged', other
+
+
 SUFFIXES = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
 
 
@@ -276,18 +276,17 @@ def survey(
     file: pathlib.Path,
     read: Callable[[], object],
     *,
-    forgeries: Iterator[Forgery] | None = None,
+    forgeries: Iterator | None = None,
+    signed: bool = True,
     judge: Callable[..., str] | None = None,
     every: int = 1,
     start: int = 0,
 ) -> dict[str, str]:
-    """Forges a file again and again, signs the manifest above it, and reads it; it is whole again
-    afterwards.
+    """Forges a file again and again, signs the manifest above it if asked to, and reads it.
 
     Args:
-        folder: whose path every error names.
-        file: in it.
-        read: what is read; `==` compares, and what it asserts holds of everything that is read.
+        folder, file: what every error names, and what is forged in it.
+        read: what is read; what it asserts holds of everything that is read.
         forgeries: of the file; by its suffix if None.
         judge: calls `outcome` in another process, in which all is read and nothing compared.
         every, start: tries each `every`-th forgery, from number `start`.
@@ -302,8 +301,8 @@ def survey(
     stated = manifest.read_bytes()
     found = {}
     for name, content in itertools.islice(forgeries or of_file(file), start, None, every):
-        file.write_bytes(content)
-        if file != manifest:
+        file.unlink() if content is None else file.write_bytes(content)
+        if signed and file != manifest:
             damage.sign(manifest.parent, manifest.name)
         found[f'{file.relative_to(folder)}: {name}'] = (judge or outcome)(folder, read, whole)
         file.write_bytes(before)
@@ -315,9 +314,7 @@ _MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
-    """'same' or 'other' of what is read, 'told' of one line that names the folder, or what went
-    wrong.
-    """
+    """'same' or 'other' of what is read, 'told' of a line that names the folder, or a fault."""
     try:
         return 'same' if read() == whole else 'other'
     except InputError as error:
@@ -360,12 +357,6 @@ def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def summary(found: dict[str, str]) -> collections.Counter:
-    """How often each outcome was."""
-    wrong = broken(found)
-    return collections.Counter('broken' if name in wrong else found[name] for name in found)
 
 
 def broken(found: dict[str, str]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""A small folder of each kind, and how all of it is read; what becomes of it if a file is forged.
-
-`survey` is for a process of its own, whose memory it limits.
-"""
+"""A small folder of each kind, how all of it is read, and what becomes of forged files."""
 
 import fnmatch
 import hashlib
@@ -189,8 +186,7 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """A ScaNN index of a memory that is not forged."""
-    # Elsewhere: JAX has threads once it has compiled something, without which a fork of this
-    # process waits for good where it compiles.
+    # Elsewhere: with JAX's threads here, a fork would wait for good.
     with own_process() as call:
         call(_build_scann, root)
     folder, memory = root / 'index', Memory.open(root / 'memory')
@@ -299,20 +295,38 @@ def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
     return itertools.chain(forge.of_json(content, seal), flipped)
 
 
-def survey(kind: str, root: pathlib.Path, every: int) -> dict[str, str]:
-    """Forges every file of a folder of a kind, each `every`-th way; what became of it, see
-    `forge.survey`.
-    """
-    folder, read = KINDS[kind](root)
-    judge = forge.outcome_in_fork if kind == 'scann' else None
+def prepared_whole(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
+    """Prepared text, and everything that is read from it."""
+    folder, read = prepared(root)
+
+    def read_all():
+        opened = Prepared(folder)
+        records = [[np.asarray(x).tolist() for x in record] for record in opened.records]
+        questions = {split: opened.questions(split) for split in opened.splits}
+        return read(), records, questions, opened.vocab.aliases
+
+    return folder, read_all
+
+
+DAMAGED = {'prepared_whole': prepared_whole, **KINDS}
+
+
+def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> dict[str, str]:
+    """What becomes of each `every`-th forgery of each file of a folder, or damage if not signed."""
+    folder, read = DAMAGED[kind](root)
+    judge = forge.outcome_in_fork if kind == 'scann' and signed else None
     if not judge:
         read()  # which compiles
     found: dict[str, str] = {}
     with forge.limited_memory():
-        for file in sorted(path for path in folder.rglob('*') if path.is_file()):
+        paths = sorted(path for path in folder.rglob('*') if path.is_file() and path.stat().st_size)
+        for number, file in enumerate(paths):
             name = file.relative_to(folder).as_posix()
-            if not any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
-                sample = dict(every=every, start=zlib.crc32(name.encode()) % every)
-                how = dict(forgeries=_forgeries(file), judge=judge)
-                found |= forge.survey(folder, file, read, **how, **sample)
+            if signed and any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
+                continue
+            other = paths[number - 1].read_bytes()
+            made = _forgeries(file) if signed else forge.of_damage(file.read_bytes(), other, number)
+            sample = dict(every=every, start=zlib.crc32(name.encode()) % every)
+            how = dict(forgeries=made, judge=judge, signed=signed)
+            found |= forge.survey(folder, file, read, **how, **sample)
     return found

@@ -1,8 +1,5 @@
-"""A stand-in for a virtual knowledge base, with questions about it whose names are
-hard to write.
-"""
+"""A stand-in for a virtual knowledge base, and questions whose names are hard to write."""
 
-import json
 import types
 
 import numpy as np
@@ -25,9 +22,7 @@ NAMES = [
 
 
 class GraphKB:
-    """Stands for a `VirtualKB` and its store: follows every entry of a topic with the same weight.
-    Can fail at a given question.
-    """
+    """Follows every entry of a topic with the same weight; can fail at a given question."""
 
     def __init__(self, vocab, entries, identity='one model', k=64):
         self.vocab = vocab
@@ -89,7 +84,3 @@ QUESTIONS = [ask(VOCAB, name, NAMES[:1], i) for i, name in enumerate([*NAMES, 'u
 
 def ring(**options):
     return GraphKB(VOCAB, RING, **options)
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]]

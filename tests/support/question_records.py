@@ -16,9 +16,7 @@ def metaqa_line(world, question):
 
 
 def write_from_splits(prepared, path, hops=(1, 2), count=8):
-    """Writes the first questions of the training splits of a prepared folder as a file of open
-    questions; returns its path.
-    """
+    """Writes the first questions of training splits as open ones; returns the file."""
     keys = prepared.vocab.keys
     records = [
         {

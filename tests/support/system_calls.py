@@ -40,10 +40,8 @@ class Outcome(NamedTuple):
     """What came of a run with a fault.
 
     Attributes:
-        point: the number of the call, from 1.
-        kind, name: the call and the file, without what differs from run to run.
-        status: exit code, or minus the signal.
-        said: what the run reported.
+        point, kind, name: the number of the call, from 1, the call, and the file.
+        status, said: exit code, or minus the signal, and what the run reported.
         state: what a reader finds afterwards.
         content: what there is after the run was repeated without a fault, or the error of that.
     """

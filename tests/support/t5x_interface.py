@@ -92,19 +92,10 @@ def _stand_in() -> None:
 
 
 def configured(root: str, binary: str, files: list[str], bindings: list[str], name: str):
-    """Reads gin files over the stand-in; for a process of its own, as the stand-in stays.
+    """What gin gives a function of t5x, such as 'trainer.Trainer', or the value of a macro.
 
-    Args:
-        root: where the files are looked for.
-        binary: 'train' or 'infer'.
-        files, bindings: those of the binary.
-        name: of a function of t5x, such as 'trainer.Trainer', or of a macro.
-
-    Returns:
-        What gin gives the function, or the value of the macro.
-
-    Raises:
-        InputError: whatever was wrong.
+    Reads gin files and bindings of 'train' or 'infer' over the stand-in, which stays: for a process
+    of its own. InputError: whatever was wrong.
     """
     _stand_in()
     sys.modules['__main__'] = sys.modules[f't5x.{binary}']
@@ -123,9 +114,7 @@ def configured(root: str, binary: str, files: list[str], bindings: list[str], na
 def learning_rates(
     root: str, files: list[str], bindings: list[str], steps: int
 ) -> list[list[float]]:
-    """The rates of the first steps of t5x.train: those that the optimizer acts with, and those that
-    t5x logs.
-    """
+    """The rates of the first steps: with which the optimizer acts, and which t5x logs."""
     schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
     optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
     params = {

@@ -1,6 +1,4 @@
-"""A generated world in the files of MetaQA: passages without links, names, questions; types of
-questions are called as MetaQA's.
-"""
+"""A generated world in the files of MetaQA, and with its types of questions."""
 
 import dataclasses
 import json

@@ -1,6 +1,4 @@
-"""A generated world in the files of MSF: paragraphs with links, queries of 1 to 3 hops; the test
-paragraphs are of other entities.
-"""
+"""A generated world in the files of MSF; the test paragraphs are of other entities."""
 
 import itertools
 import json

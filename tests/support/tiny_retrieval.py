@@ -13,18 +13,14 @@ DIM = 64
 
 
 def vector_of(text: str) -> np.ndarray:
-    """[DIM] a vector of a text that is like those of texts with the same words: each word has a
-    direction of its own.
-    """
+    """[DIM] a vector of a text, a sum of directions of its words."""
     rngs = (np.random.default_rng(zlib.crc32(word.encode())) for word in words_of(text))
     directions = [rng.normal(size=DIM) for rng in rngs]
     return np.sum(directions, 0).astype(np.float32) if directions else np.zeros(DIM, np.float32)
 
 
 def corpus_of(passages: dict[str, str]) -> Corpus:
-    """The corpus of texts by title, whose entities are the titles and then the names in brackets,
-    in order; ids are small titles.
-    """
+    """A corpus whose entities are the titles, then the names in brackets; ids are small titles."""
     entities = {title: number for number, title in enumerate(passages)}
     texts, mentions = [], []
     for passage, marked in enumerate(passages.values()):

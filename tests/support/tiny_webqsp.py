@@ -1,6 +1,4 @@
-"""WebQuestionsSP and ComplexWebQuestions in the form of their official files, about pupils and
-their teachers.
-"""
+"""WebQuestionsSP and ComplexWebQuestions in their official form, about pupils and teachers."""
 
 import json
 

@@ -1,6 +1,4 @@
-"""Three plain documents each about people and things, and questions of one and two hops that nobody
-trained on.
-"""
+"""Three plain documents each, and questions of one and two hops that nobody trained on."""
 
 import pathlib
 import re

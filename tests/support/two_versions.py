@@ -1,6 +1,4 @@
-"""The folder of a knowledge base of plain text with all that `compact` removes, made in a moment
-and without an encoder.
-"""
+"""A knowledge base with all that `compact` removes, made in a moment without an encoder."""
 
 import pathlib
 import shutil
@@ -25,9 +23,7 @@ ANSWERING = {'text': 'text-2', 'model': 'encoder', 'memory': 'memory-2', 'retrie
 
 
 def write(kb: pathlib.Path) -> pathlib.Path:
-    """Writes two versions, of which the second answers, what a killed change left of a third, and a
-    cache; returns the folder.
-    """
+    """Writes two versions, what a killed change left of a third, and a cache."""
     tiny_prepared.write(kb / 'text', longest=12)
     tiny_memories.make(kb / 'memory').close()
     retrieval_index.build(kb / 'retrieval', corpus_of(PASSAGES))
