@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from opql_jax.kb.trained.evaluate_in_training import evaluate_checkpoints
+from opql_jax.kb.trained.question_sets import evaluate_in_training
 from opql_jax.training import objectives
 
 import tiny_training
@@ -16,7 +16,7 @@ def test_each_checkpoint_is_scored_and_logged(world, tmp_path):
     kb, split = shutil.copytree(world, tmp_path / 'kb'), '1-hop/dev'
     workdir = kb / 'run'
     parts = dict(text='text', model='run', memory='memory')
-    hook = evaluate_checkpoints(kb=str(kb), **parts, questions=split)
+    hook = evaluate_in_training(kb=str(kb), **parts, questions=split)
     objective = objectives.Follow(memory_dir='memory', splits=('1-hop/train',), questions=8, k=8)
     options = dict(num_steps=2, checkpoint_every=1, init_from='align', on_checkpoint=hook)
     tiny_training.run('text', workdir, objective, **options)
