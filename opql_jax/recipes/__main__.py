@@ -32,7 +32,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
         str,
         'the model or the baseline, of recipes that have several; `list` names the values',
     ),
-    'protocol': (str, 'what the new relations are new to, see `novelty`'),
+    'protocol': (str, 'what the new relations are new to, see `following`'),
     'share': (int, 'percentage of the relations that are new'),
     'hops': (int, 'of the questions'),
 }

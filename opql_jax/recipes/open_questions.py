@@ -101,8 +101,7 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
     bindings = {} if hops == 2 else bound('objectives.AnswerQuestions', k=128)
     names, stages = f'names{kb}{of_hops}', METAQA_STAGES
     return [
-        # Without its own evaluation.
-        *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],
+        *(metaqa.FAE_KB if kb else metaqa.OPQL).trained(options, f'follow-{row}').steps,
         *converted,
         train(names, stages['lm_names'], options, **start),
         lm.finetuned(options, stages, system, names, memory, trained, text, of_hops, **bindings),
