@@ -6,6 +6,7 @@ The dump (`wikipedia/`), a BERT-base of Hugging Face (`bert-base-uncased/`) and 
 the user's own.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -96,10 +97,12 @@ def relations(options: Options) -> list[Step]:
     ]
 
 
-def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
+def pretrained(options: Options) -> list[Step]:
     """A language model, pretrained on Wikipedia: all that needs no question."""
+    options = dataclasses.replace(options, system=options.system or 'opql-lm')
     memory = build_memory('memory', 'relations', gin=_gin('memory'))
-    return [*relations(options), memory, lm.cloze(options, STAGES, system, 'relations', 'memory')]
+    cloze = lm.LanguageModel(options, STAGES).cloze('relations', 'memory')
+    return [*relations(options), memory, cloze]
 
 
 def questions(
@@ -115,11 +118,14 @@ def questions(
         for part, source in parts.items()
     ]
     start, read = f'{options.system}-pretrained', [Output(step.output) for step in converted]
-    memories = 'memory', f'memory-injected-{name}'
+    memories, model = (
+        ('memory', f'memory-injected-{name}'),
+        lm.LanguageModel(options, STAGES, f'-{name}'),
+    )
     return [
-        *pretrained(options, options.system),
+        *pretrained(options),
         *converted,
-        *lm.finetuned_and_asked(options, STAGES, start, 'relations', *memories, read, f'-{name}'),
+        *model.finetuned_and_asked(start, 'relations', *memories, read),
     ]
 
 
