@@ -79,7 +79,8 @@ def test_sentences_are_marked_as_pairs_are(folders, masked):
     encoder, params, tokenizer = fewshot._open(str(model), None, 'relation')
     special = fewshot.tokenizer_lib.special_ids(tokenizer)
     passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
-    found = fewshot.relation_embeddings(encoder, params, passages, special, masked)
+    embedding = 'relation masked' if masked else 'relation'
+    found = fewshot.embed(encoder, params, passages, special, embedding)
     topics = [passage.entities.tolist().index(0) for passage in passages]
     pairs = zip(passages, topics)
     marked = [one_marked.mark_pair(one, i, 1 - i, special, 0, masked) for one, i in pairs]
@@ -95,8 +96,12 @@ def test_baselines_are_means_over_the_tokens(folders, masked):
     encoder, params, tokenizer = fewshot._open(str(model), None, 'mean')
     special = fewshot.tokenizer_lib.special_ids(tokenizer)
     passages = fewshot.tokenise(tokenizer, read_labelled(file)[0])
-    rows = fewshot._token_rows(passages, special, masked)
-    found = fewshot.mean_embeddings(encoder, params, rows, special)
+    found = fewshot.embed(encoder, params, passages, special, 'mean masked' if masked else 'mean')
+    rows = [[special.cls, *passage.tokens, special.sep] for passage in passages]
+    if masked:
+        topics = [passage.entities.tolist().index(0) for passage in passages]
+        pairs = zip(passages, topics)
+        rows = [one_marked.mark_pair(one, i, 1 - i, special, 0, True).tokens for one, i in pairs]
     tokens = batching.pad_tokens(rows, len(rows), 32, special)
     hidden = jax.jit(functools.partial(encoder.apply, method=encoder.hidden))
     hidden = np.asarray(hidden({'params': params}, tokens), np.float64)
