@@ -1,7 +1,7 @@
 """Answers questions with a trained model: a follower over a memory, or a language model."""
 
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup, markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import round_up
+from opql_jax.data.questions import QuestionBatch, round_up
 from opql_jax.data.texts import Texts
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.memory import ann
@@ -20,7 +20,6 @@ from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.models import language_model
 from opql_jax.models.encoder import RelationEncoder
-from opql_jax.models.follower import Follower
 from opql_jax.models.language_model import LanguageModel, normalize_entity_table
 from opql_jax.models.mixing import best_entities, without_entries
 from opql_jax.parallel.entity_table import Layout, place
@@ -92,29 +91,10 @@ def _check_finite(weights: np.ndarray) -> None:
         raise InputError(f'the model gives weights that are not finite: {diverged}')
 
 
-class _Program(NamedTuple):
-    """What the compiled program depends on: a key of JAX's cache that keeps no answerer alive."""
-
-    encoder: RelationEncoder
-    follower: Follower
-    hops: int
-    k: int
-    exclude_topic: bool
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _follow(program: _Program, tokens, markers, topics, params, arrays):
-    relation = program.encoder.apply({'params': params['encoder']}, tokens, markers[0], markers[1])
-    return program.follower.apply(
-        {'params': params['follower']},
-        relation,
-        topics,
-        hops=program.hops,
-        memory=arrays,
-        entity_table=params['entity_table'],
-        k=program.k,
-        exclude_topic=program.exclude_topic,
-    )
+# Compiled for what is equal for all checkpoints of a run, and keeps no answerer alive.
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _follow(objective: Follow, encoder: RelationEncoder, questions, hops: int, params, arrays):
+    return objective.followed(encoder, params, questions, hops, arrays)
 
 
 class FollowerAnswerer(Answerer):
@@ -133,12 +113,11 @@ class FollowerAnswerer(Answerer):
         texts, spans = [q.text for q in questions], [q.topic for q in questions]
         marked = markup.mark_questions(self._tokenizer, texts, spans, self._special)
         tokens = self._padded(questions, [m.tokens for m in marked])
-        markers, topics = np.zeros((2, len(tokens)), np.int32), np.full(len(tokens), -1, np.int32)
-        for i, (m, question) in enumerate(zip(marked, questions)):
-            markers[:, i], topics[i] = (m.r1, m.r2), question.topic_entity
-        objective, follower = self._objective, self._objective.follower(self._encoder)
-        program = _Program(self._encoder, follower, hops, objective.k, objective.exclude_topic)
-        reads = _follow(program, tokens, markers, topics, self._params, self._arrays)
+        topics = [question.topic_entity for question in questions]
+        r1, r2 = ([getattr(each, name) for each in marked] for name in ('r1', 'r2'))
+        pad = lambda column, fill=0: batching.pad_rows(column, len(tokens), fill=fill)
+        batch = QuestionBatch(tokens, pad(r1), pad(r2), pad(topics, -1), pad([]))
+        reads = _follow(self._objective, self._encoder, batch, hops, self._params, self._arrays)
         found = jax.device_get(list(reads))
         _check_finite(np.stack([hop.weights for hop in found]))
         traces = [tuple(self._hop(hop, i) for hop in found) for i in range(len(questions))]
@@ -150,7 +129,7 @@ class FollowerAnswerer(Answerer):
         return Hop(hop.entities[i][used], hop.weights[i][used], entries, hop.beta[i][is_entry])
 
 
-# Compiled for what is equal for all checkpoints of a run, as `_follow` is.
+# Compiled once for all checkpoints, as `_follow` is.
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def _read(model: LanguageModel, layout: Layout, text, hops: int, params, arrays):
     out = model(params, layout, [text], hops, arrays)

@@ -126,8 +126,9 @@ class Objective(abc.ABC):
     @classmethod
     def from_lineage(cls, lineage: dict) -> 'Objective':
         """The objective that left a lineage; fields without a value there have their defaults."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
+        settings = {field.name: lineage[field.name] for field in dataclasses.fields(cls)}
+        plain = lambda value: tuple(value) if isinstance(value, list) else value
+        return cls(**{name: plain(each) for name, each in settings.items() if each is not None})
 
 
 def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:
