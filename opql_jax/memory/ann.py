@@ -13,11 +13,7 @@ d_e + d_r bytes an entry, a quarter of its key.
 
 The index keeps to the memory as it changes: deleted entries are never returned, injected ones are
 searched exactly beside it, and it is refused once more than MAX_CHANGED of its entries are deleted
-or were added. A query most of whose neighbours were deleted has fewer proposals, and so a lower
-recall than stated; one left with fewer than it asks for is searched exactly. The index is of one
-entity table: training that further moves the keys.
-
-`memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
+or were added. It is of one entity table: training that further moves the keys.
 """
 
 import dataclasses
@@ -195,9 +191,8 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
     The table may have gained rows for new entities. Where ScaNN is not installed, or the index was
-    built for exact search, searches exactly, and logs why, once. InputError: no index, another
-    format version or ScaNN, an index of another memory or entity table, one whose memory changed
-    too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
+    built for exact search, searches exactly, and logs why, once. InputError: no index of this
+    memory and table, one whose memory changed too much or that is damaged, or another ScaNN.
     """
     directory = files.require_local(directory)
     while True:

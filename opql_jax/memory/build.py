@@ -131,8 +131,6 @@ class EntryTable:
 class BuildOptions:
     """How a memory is built, and from what.
 
-    The manifest states all of it, and a resumed build must have the same.
-
     Attributes:
         relation_dim: d_r.
         hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the
@@ -185,15 +183,12 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: their relations; called once per shard, and must give the same values for the same
-            ids.
+        encode: their relations, the same whenever it is called.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
             entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
 
-    InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory
-    built from something else, or with other files; another process writing there; relations of the
-    wrong shape or not finite; halves of averages, or with a dtype. OSError: the directory cannot be
-    written; a later run resumes.
+    InputError: entries or relations that cannot be stored so, or a directory that holds something
+    else. OSError: the directory cannot be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)

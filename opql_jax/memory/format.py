@@ -1,32 +1,9 @@
-"""The memory on disk: shards of arrays, Parquet provenance and a manifest, and its reading.
+"""A memory on disk, opened for reading; docs/explanation/memory.md tells what its files hold.
 
-    manifest.json                             what there is, what it was built from, bytes and
-                                              sha256 of every file
-    segment-00000/topic.npy                   [N] int32, rising
-    segment-00000/target.npy                  [N] int32
-    segment-00000/ids.npy                     [N] int64, entry ids; not there if they are 0 to N - 1
-    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its
-                                              bits, uint16; or in their place
-    segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of
-                                              which the first has the lower number
-    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r + 4] int8, of each mention its
-                                              halves of relations, see `memory/relations.py`
-    segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row
-                                              per mention pair
-    tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are
-                                              stored in a segment and deleted
-    entity_rows-00000.npy                     [new, d_e] float32: embeddings of entities that the
-                                              entity table lacks
-
-Entries hold ids and the relation only; embeddings of entities are taken from the entity table at
-search time, so a memory stays valid when that table is trained further. The numbers of an integer
-column that all fit are stored as uint16. `memory/build.py` writes one segment, `memory/update.py`
-adds segments and tombstones and merges them; the manifest comes last, so a folder without one is no
-memory.
-
-The id of an entry stays the same for as long as it exists and is never reused. The row of an
-entry is its place among all living entries, sorted by topic and then by id; an update moves rows.
-In a memory as built, ids are rows.
+Embeddings of entities are taken from the entity table at search time, so a memory stays valid when
+that table is trained further. The id of an entry stays the same for as long as it exists and is
+never reused. The row of an entry is its place among all living entries, sorted by topic and then by
+id; an update moves rows. In a memory as built, ids are rows.
 
 Nothing in the folder is believed: what the manifest states is compared with the arrays, each file
 with its digest when it is first read, and ids and numbers with what they may be.

@@ -2,10 +2,10 @@
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-The first is the same for all entries of a topic, so it is computed once per topic and added to the
-products of relations, chunk by chunk; keys `[E[topic]; r]` are never assembled, which halves the
-work. Of the scores only the maxima of small buckets of rows are kept: the k buckets with the
-highest maxima contain the best k rows, whose scores are then computed once more, exactly.
+The first is computed once per topic and added to the products of relations, chunk by chunk; keys
+`[E[topic]; r]` are never assembled, which halves the work. Of the scores only the maxima of small
+buckets of rows are kept: the k buckets with the highest maxima contain the best k rows, whose
+scores are then computed once more, exactly.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,7 @@
 """Writes the segments of a memory shard by shard, each file whole or not there.
 
-What `memory/build.py` and `memory/update.py` share. Nothing written here is part of a memory until
-a manifest names it. Each finished shard leaves `shard-00000.json` with the digests of its files, by
-which a repetition knows that it need not be made.
+Nothing written here is part of a memory until a manifest names it. Each finished shard leaves
+`shard-00000.json` with the digests of its files, so that a repetition does not make it again.
 """
 
 import dataclasses

@@ -142,10 +142,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step, before which the
             last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
-            anything is compiled: the optimizer needs more than gradients, the devices cannot share
-            a batch evenly, or one cannot hold the parameters with gradients and moments.
-        CheckpointError: what training starts from does not fit.
-        InputError: another run trains this model, or its folder or the manifest is somebody else's.
+            anything is compiled: optimizer, batch or devices do not go together.
+        InputError: what training starts from does not fit, or a folder is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- Setup ----------------

@@ -54,7 +54,8 @@ class Answerer:
         InputError: as of `ann.open_index`, or only the rows of known topics are read.
         """
         self._tokenizer, self._special = prepared.tokenizer, prepared.special
-        self._encoder, self._params, self._memory = encoder, params, memory
+        self._encoder, self._params = encoder, params
+        self._memory: Any = memory
         self.entity_table, self.settings, self._arrays = params['entity_table'], settings, None
         if memory is None:
             return

@@ -173,16 +173,16 @@ def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
     if embedding == 'mean':
         ends = [special.cls], [special.sep]
         texts = [np.concatenate([ends[0], passage.tokens, ends[1]]) for passage in passages]
-        rows = token_rows(texts, special)
+        lengths, make_batch = token_rows(texts, special)
     else:
         topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
         masked, places = embedding.endswith('masked'), np.arange(len(passages))
         marked = markup.MarkedPairs(passages, places, topic, 1 - topic, special, masked)
-        rows = marked.lengths, marked.batch
+        lengths, make_batch = marked.lengths, marked.batch
     of_relations = embedding.startswith('relation')
     size = encoder.relation_dim if of_relations else encoder.hidden_size
     apply = marked_relations if of_relations else _mean_of_tokens
-    return BatchedEncoder(apply, encoder, params).all(*rows, size)
+    return BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
 
 
 def _mean_of_tokens(encoder, params, tokens, *_):
