@@ -35,21 +35,15 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold, rows rising by topic; the rest is made shard by shard.
+    """What a segment will hold, rows rising by topic; the rest is made shard by shard."""
 
-    Attributes:
-        name: the name of its folder in the memory.
-        shard_rows: entries per shard, and mentions.
-        halves: what the relations are sums of, packed; None if they are made with the provenance.
-    """
-
-    name: str
+    name: str  # of its folder in the memory
     topic: np.ndarray
     target: np.ndarray
     ids: np.ndarray
     num_entities: int
-    shard_rows: int
-    halves: Halves | None = None
+    shard_rows: int  # entries per shard, and mentions
+    halves: Halves | None = None  # sums of which relations are; None: made with the provenance
 
 
 def write(

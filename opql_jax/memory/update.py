@@ -28,38 +28,25 @@ from opql_jax.memory.relations import Halves
 
 @dataclasses.dataclass(frozen=True)
 class Deleted:
-    """What `delete` took away.
+    """What `delete` took away: ids of entries, rising, int64."""
 
-    Attributes:
-        entries: [n] int64, rising, ids of the entries that were living and are deleted now.
-        partly: [m] int64, rising: those of them that were averages over other passages' mentions
-            too, which are gone with them. Whoever wants to keep these injects them again, without
-            the deleted passage.
-    """
-
-    entries: np.ndarray
+    entries: np.ndarray  # [n], those that were living
+    # [m], those of them that were averages over other passages' mentions too, which are gone with
+    # them. Whoever wants to keep these injects them again, without the deleted passage.
     partly: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
 class Injection:
-    """What is injected into a memory besides the entries, and on what conditions.
+    """What is injected into a memory besides the entries, and on what conditions."""
 
-    Attributes:
-        vocab: the entity vocabulary that the entries speak of. It begins with all entities of the
-            memory's, in their order, and may go on with new ones; this is checked by hashing as
-            many of its entities as the memory has.
-        encoder_hash: `params_hash` of the encoder, which must be the one that built the memory.
-        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which
-            `Memory.entity_rows` then has after those of former injections. Needed if there are any.
-        covers: which text the memory then has; as before if None.
-        expected_state: `Memory.hash` of the state for which entries were chosen; any if None.
-    """
-
-    vocab: EntityVocab
-    encoder_hash: str
+    vocab: EntityVocab  # all entities of the memory in their order, and perhaps new ones
+    encoder_hash: str  # `params_hash` of the encoder, which must be the one that built the memory
+    # Ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which
+    # `Memory.entity_rows` then has after those of former injections. Needed if there are any.
     embed: Callable[[np.ndarray], np.ndarray] | None = None
-    covers: manifest_lib.Covers | None = None
+    covers: manifest_lib.Covers | None = None  # which text the memory then has; None: as before
+    # `Memory.hash` of the state for which the entries were chosen; any if None.
     expected_state: str | None = None
 
 

@@ -67,25 +67,16 @@ class Trained(NamedTuple):
 
 
 class System(NamedTuple):
-    """How each part of a system is made.
+    """How each part of a system is made."""
 
-    Attributes:
-        pretraining: gives the steps before any question: text, and encoder.
-        model: the last of its models.
-        align: the name of the encoder that is trained on one-hop questions, its stage and its
-            bindings; None if none is.
-        memory: the name of the memory, and `entries` its bindings.
-        follow: the stage of the follower, and `following` its bindings.
-        text: the prepared text of the memory.
-    """
-
-    pretraining: Callable[[Options], list[Step]]
-    model: str | None
+    pretraining: Callable[[Options], list[Step]]  # the steps before any question: text, and encoder
+    model: str | None  # the last of its models
     memory: str
     follow: Stage
+    # The encoder that is trained on one-hop questions, its stage and bindings; None if none is.
     align: tuple[str, Stage, Mapping[str, Any]] | None = None
-    entries: Mapping[str, Any] = _NOTHING
-    following: Mapping[str, Any] = _NOTHING
+    entries: Mapping[str, Any] = _NOTHING  # bindings of the memory
+    following: Mapping[str, Any] = _NOTHING  # and of the follower
     text: str = 'text'
 
     def trained(self, options: Options, follower: str, new: Novelty = ALL_SEEN) -> Trained:

@@ -41,16 +41,11 @@ _SETTINGS: dict[str, dict] = {
 
 
 class LanguageModel(NamedTuple):
-    """The system that was chosen: how it is trained and asked.
-
-    Attributes:
-        stages: of its training.
-        suffix: tells the models of a system apart.
-    """
+    """The system that was chosen: how it is trained and asked."""
 
     options: Options
     stages: Mapping[str, Stage]
-    suffix: str = ''
+    suffix: str = ''  # tells the models of a system apart
 
     def cloze(self, start: str, memory: str) -> Step:
         """Pretraining on text with a hidden mention."""

@@ -93,22 +93,14 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One command.
+    """One command: a binary, which is run with gin files and bindings."""
 
-    Attributes:
-        name: unique among the steps that share an output folder.
-        binary: a module of opql_jax, such as 'train', which is run with the gin files and bindings.
-        gin: gin files, such as 'gin/runs/eval.gin'.
-        bindings: {macro or parameter: value}, of which those of `PARTS` and each `Output` tell what
-            the step reads.
-        output: the file or folder, below the output folder, that exists once the step is complete.
-    """
-
-    name: str
-    binary: str
-    gin: tuple[str, ...]
+    name: str  # unique among the steps that share an output folder
+    binary: str  # a module of opql_jax, such as 'train'
+    gin: tuple[str, ...]  # files such as 'gin/runs/eval.gin'
+    # {macro or parameter: value}; those of `PARTS` and each `Output` tell what the step reads.
     bindings: Mapping[str, object]
-    output: str
+    output: str  # the file or folder, below the output folder, that exists once it is complete
 
     def command(self, out: str) -> list[str]:
         """The command line, after the interpreter."""
@@ -407,22 +399,14 @@ def run(steps: Sequence[Step | Function], options: Options, dry_run: bool = Fals
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A named experiment.
+    """A named experiment."""
 
-    Attributes:
-        name: such as 'metaqa/opql'; the part before the slash is the group, whose recipes share a
-            folder below runs/.
-        summary: what it shows, in one line.
-        build: gives the steps, for options in which all choices are made.
-        choices: {option of `CHOICES`: the values that it may have, the default first}.
-        needs: lines on the machines that the steps take, of those that may be rented; none where
-            any will do.
-    """
-
-    name: str
-    summary: str
+    name: str  # such as 'metaqa/opql'; recipes of a group, metaqa, share a folder below runs/
+    summary: str  # what it shows, in one line
+    # Gives the steps, for options in which all choices are made.
     build: Callable[[Options], Sequence[Step | Function]]
     choices: Choices = dataclasses.field(default_factory=dict)
+    # Lines on the machines that the steps take, of those that may be rented; none where any do.
     needs: Callable[[Sequence[Step | Function], Mapping[str, Machine]], list[str]] = lambda *_: []
 
     @property

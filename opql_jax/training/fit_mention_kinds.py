@@ -16,7 +16,8 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import read_json_lines
-from opql_jax.corpus.splitting import split_document
+from opql_jax.corpus.linking import LINKED
+from opql_jax.corpus.splitting import split_batch
 from opql_jax.data.tokenizer import token_counter
 from opql_jax.datasets import docred
 from opql_jax.models.mention_kinds import KINDS, THING, MentionKinds
@@ -25,7 +26,7 @@ from opql_jax.models.text_encoder import TextEncoder
 
 # By DocRED's types; times and numbers are recognised by themselves.
 KIND_OF_TYPE = {'PER': 'person', 'ORG': 'organisation', 'LOC': 'place', 'MISC': THING}
-_MAX_TOKENS, _BATCH_PASSAGES = 128, 256
+_MAX_TOKENS, _DOCUMENTS = 128, 64
 # Weight decay, for inputs of unit variance, and steps of L-BFGS.
 _DECAY, _STEPS = 1e-3, 200
 
@@ -85,32 +86,23 @@ def typed_mentions(
     encoder: TextEncoder, documents: Sequence[Document]
 ) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """Batches of `tables.PASSAGES`, and the kinds of all of their mentions in order."""
-    passages, kinds = [], []
-    for document in documents:
-        typed = [
-            (mention, KIND_OF_TYPE.get(mention.entity.split(':')[0]))
-            for mention in document.mentions or ()
+    for first in range(0, len(documents), _DOCUMENTS):
+        some = documents[first : first + _DOCUMENTS]
+        mentions = [
+            [
+                (mention.start, mention.end, KINDS.index(kind))
+                for mention in document.mentions or ()
+                if (kind := KIND_OF_TYPE.get(mention.entity.split(':')[0]))
+            ]
+            for document in some
         ]
-        spans = [
-            (mention.start, mention.end, number)
-            for number, (mention, kind) in enumerate(typed)
-            if kind
-        ]
-        for passage in split_document(
-            document, spans, -1, token_counter(encoder.tokenizer), _MAX_TOKENS
-        ):
-            passages.append(passage)
-            kinds += [kind for _, _, number in passage.mentions if (kind := typed[number][1])]
-        if len(passages) >= _BATCH_PASSAGES:
-            yield _batch(passages), kinds
-            passages, kinds = [], []
-    if passages:
-        yield _batch(passages), kinds
-
-
-def _batch(passages) -> pa.RecordBatch:
-    *columns, mentions = zip(*passages)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.PASSAGES)]
-    return pa.RecordBatch.from_arrays(
-        [*arrays, tables.mention_array(mentions)], schema=tables.PASSAGES
-    )
+        columns = zip(*((document.id, document.title, document.text, -1) for document in some))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, LINKED)]
+        linked = [*arrays, tables.mention_array(mentions)]
+        passages = split_batch(
+            pa.RecordBatch.from_arrays(linked, schema=LINKED),
+            token_counter(encoder.tokenizer),
+            _MAX_TOKENS,
+        )
+        kinds = passages['mentions'].flatten().field('entity').to_pylist()
+        yield passages, [KINDS[kind] for kind in kinds]
