@@ -96,7 +96,7 @@ def typed_mentions(
             ]
             for document in some
         ]
-        columns = zip(*((document.id, document.title, document.text, -1) for document in some))
+        columns = zip(*((document.id, document.title, -1, document.text) for document in some))
         arrays = [pa.array(column, field.type) for column, field in zip(columns, LINKED)]
         linked = [*arrays, tables.mention_array(mentions)]
         passages = split_batch(
