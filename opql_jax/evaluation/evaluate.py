@@ -65,9 +65,10 @@ def evaluate_predictions(
     for (question, record), leads in zip(asked, reaching):
         gold = {*question.answers, *question.unknown_answers}
         ranked = [_entity(vocab, answer) for answer in record['answers']]
-        score = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
-        row = score.row() | {'answer_coverage': bool(question.answers)}
-        case = {'right': score.rank == 1, 'rank': score.rank}
+        row = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
+        row['answer_coverage'] = bool(question.answers)
+        rank = metrics.rank_of(ranked, gold)
+        case = {'right': rank == 1, 'rank': rank}
         if leads is not None:
             known = [entity for entity in question.entities if entity >= 0]
             row['coverage'] = case['covered'] = any(leads[question.hops, known])

@@ -1,6 +1,5 @@
 """Metrics of ranked, weighted answers, over plain Python and numpy values."""
 
-import dataclasses
 from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
@@ -8,21 +7,6 @@ import scipy.sparse
 
 CUTOFFS = (1, 5, 10)
 SET_THRESHOLD = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class Score:
-    """One ranking compared with its gold answers."""
-
-    rank: int  # 1-based rank of the best-placed gold answer; 0 if there is none
-    precision: float  # of the predicted set, see `score`
-    recall: float  # likewise
-    f1: float  # likewise
-
-    def row(self) -> dict[str, float]:
-        """Its metrics: hits@{1,5,10}, mrr, set_f1."""
-        mrr = 1 / self.rank if self.rank else 0.0
-        return hits(self.rank) | {'mrr': mrr, 'set_f1': self.f1}
 
 
 def hits(rank: int, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, bool]:
@@ -35,8 +19,8 @@ def rank_of(ranked: Iterable, gold: Container) -> int:
     return next((place for place, answer in enumerate(ranked, 1) if answer in gold), 0)
 
 
-def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking of falling weights against the answers `gold`; ValueError if these are none.
+def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> dict[str, float]:
+    """Hits@{1,5,10}, mrr and set_f1 of a ranking of falling weights; ValueError without `gold`.
 
     The predicted set has the answers with at least the share `set_threshold` of the best weight.
     """
@@ -44,11 +28,9 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     if not gold:
         raise ValueError('a question without gold answers cannot be scored')
     predicted = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
-    correct = len(predicted & gold)
-    precision = correct / len(predicted) if predicted else 0.0
-    recall = correct / len(gold)
-    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
-    return Score(rank_of(ranked, gold), precision, recall, f1)
+    rank, correct = rank_of(ranked, gold), len(predicted & gold)
+    mrr, f1 = 1 / rank if rank else 0.0, 2 * correct / (len(predicted) + len(gold))
+    return hits(rank) | {'mrr': mrr, 'set_f1': f1}
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:

@@ -59,7 +59,7 @@ def write(
     shards i, i + n, i + 2 n and so on are written, for another call to take over. Returns (the
     segment as the manifest lists it, {file: digest}).
     """
-    digests, num_mentions = {}, 0
+    digests, num_mentions, schema = {}, 0, format.PROVENANCE
     columns = {column: getattr(segment, column) for column in _COLUMNS}
     if segment.halves is not None:
         # Only mentions of these entries, in their order: a merge leaves out those of deleted ones.
@@ -92,7 +92,10 @@ def write(
         if shard is None:
             relations, provenance = make_shard(start, stop)
             shard = {} if relations is None else write_array(directory, relations_file, relations)
-            shard |= _write_provenance(directory, provenance_file, provenance)
+            table = pa.table([provenance[key] for key in schema.names], schema=schema)
+            path = files.below(directory, provenance_file)
+            tables.write_table(path, table.to_batches(), schema)
+            shard[provenance_file] = files.digest(directory / provenance_file)
             write_json(directory, record, shard)
         digests |= shard
     return SegmentInfo(
@@ -161,9 +164,3 @@ def _finished_shard(directory, record, names):
     except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return digests
-
-
-def _write_provenance(directory, name, columns):
-    table = pa.table([columns[key] for key in format.PROVENANCE.names], schema=format.PROVENANCE)
-    tables.write_table(files.below(directory, name), table.to_batches(), format.PROVENANCE)
-    return {name: files.digest(directory / name)}

@@ -267,7 +267,7 @@ def test_the_metric_is_that_of_evaluation():
     ]
     gold = [answers or [UNKNOWN] for answers in gold]
     scored = means(
-        metrics.score(r.tolist(), [1.0] * len(r), answers).row() for r, answers in zip(ranked, gold)
+        metrics.score(r.tolist(), [1.0] * len(r), answers) for r, answers in zip(ranked, gold)
     )
     padded = np.full((n + 10, 8), -1)  # the last rows are unused
     for row, answers in zip(padded, gold):
