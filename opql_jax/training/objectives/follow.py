@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -136,7 +136,8 @@ class Follow(Objective):
         self, encoder, params, questions: QuestionBatch, hops: int, memory, rng=None
     ) -> list[Followed]:
         """What each hop of the questions finds."""
-        return self.follower(encoder).apply(
+        apply: Any = self.follower(encoder).apply
+        return apply(
             {'params': params['follower']},
             encode_questions(encoder, params, questions, None if self.frozen_encoder else rng),
             questions.topic,
