@@ -17,20 +17,9 @@ from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
-from opql_jax.recipes.recipe import (
-    Function,
-    Options,
-    Output,
-    Recipe,
-    Stage,
-    Step,
-    reads_of,
-    run,
-    run_json_of,
-    stage,
-    state_of,
-    train,
-)
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe, run, run_json_of, state_of
+from opql_jax.recipes.step import Function, Output, Stage, Step, reads_of, stage, train
 
 
 def write_number(path, number=0):
@@ -311,7 +300,8 @@ from opql_jax.core import preemption
 if __name__ == '__main__':
     preemption.exit_on_signals()
     from opql_jax.recipes import __main__, catalog
-    from opql_jax.recipes.recipe import Function, Output, Recipe, prepare
+    from opql_jax.recipes.recipe import Recipe
+    from opql_jax.recipes.step import Function, Output, prepare
     (number, moment, child), sys.argv[1:] = sys.argv[1:4], sys.argv[4:]
     kill = lambda: os.kill(os.getpid(), int(number))
 

@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.recipes import catalog, recipe, record
 from opql_jax.recipes.__main__ import main as recipes_main
-from opql_jax.recipes.recipe import Options
+from opql_jax.recipes.options import Options
 from opql_jax.recipes.retrieval import select
 
 from trios import TRIOS

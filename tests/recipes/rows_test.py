@@ -18,7 +18,9 @@ from opql_jax.data.tokenizer import TokenizerError, find_minilm
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
-from opql_jax.recipes.recipe import Options, Step, run
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import run
+from opql_jax.recipes.step import Output, Step
 
 import tiny_bert
 import tiny_docred
@@ -310,7 +312,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         }
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        every = {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'{row}/all')}
+        every = {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
         assert bound[f'{row}/all'] == evaluation | every
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
