@@ -20,7 +20,7 @@ from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
 from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import run
-from opql_jax.recipes.step import Output, Step
+from opql_jax.recipes.step import Output, Step, bound
 
 import tiny_bert
 import tiny_docred
@@ -201,7 +201,7 @@ def tiny_bindings(step):
         return TINY.get(step.gin[0], {}) | planned
     text = with_includes(record.ROOT / step.gin[-1])
     (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
-    return TINIER | recipe.bound(f'objectives.{objective}', **BATCHES[objective])
+    return TINIER | bound(f'objectives.{objective}', **BATCHES[objective])
 
 
 def build(chosen, options):
