@@ -7,8 +7,8 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.metrics import grouped, means, table
 from opql_jax.evaluation.predictions import PredictionError
-from opql_jax.evaluation.scoring import grouped, means, table
 
 # Questions whose reachable entities are in memory at once, a byte for each entity and hop.
 _GRAPH_BATCH = 16

@@ -1,12 +1,17 @@
-"""Metrics of ranked, weighted answers, over plain Python and numpy values."""
+"""Metrics of ranked, weighted answers, their means over cases, and tables of these.
 
-from collections.abc import Container, Iterable, Sequence
+A case has a row of scores, {metric: value}, without metrics that it has no value for.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 CUTOFFS = (1, 5, 10)
 SET_THRESHOLD = 0.1
+_Case = TypeVar('_Case')
 
 
 def hits(rank: int, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, bool]:
@@ -54,3 +59,37 @@ def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
     for hop in range(hops):
         out[hop + 1] = graph @ out[hop].astype(np.float32) > 0
     return out
+
+
+def means(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the rows that have it."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return {name: float(np.mean(found)) for name, found in values.items()}
+
+
+def grouped(cases: Iterable[_Case], group: Callable[[_Case], Any]) -> dict[Any, list[_Case]]:
+    """Cases by group, the groups in rising order."""
+    groups: dict[Any, list[_Case]] = {}
+    for case in cases:
+        groups.setdefault(group(case), []).append(case)
+    return dict(sorted(groups.items()))
+
+
+def table(metrics: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """A line for each set of {set: metrics}, with the metrics below their names."""
+    first = max(map(len, metrics))
+    widths = [max(len(column), 8) + 2 for column in columns]
+    lines = [' ' * first + ''.join(f'{name:>{n}}' for name, n in zip(columns, widths))]
+    for name, row in metrics.items():
+        cells = (_cell(row.get(column)).rjust(n) for column, n in zip(columns, widths))
+        lines.append(f'{name:{first}}' + ''.join(cells))
+    return '\n'.join(lines)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return '–'
+    return f'{value:.4f}' if isinstance(value, float) else str(value)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.evaluation import metrics
-from opql_jax.evaluation.scoring import means
+from opql_jax.evaluation.metrics import means
 
 ANSWERS = 'abcdefghijkl'
 # Steps of 1/16 are exact in binary, so that a weight can lie exactly on the threshold.

@@ -22,7 +22,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.each_question import UNKNOWN
 from opql_jax.evaluation import metrics
-from opql_jax.evaluation.scoring import means
+from opql_jax.evaluation.metrics import means
 from opql_jax.training import objectives
 from opql_jax_tasks import opql
 from opql_jax_tasks.metrics import ranked_entities
