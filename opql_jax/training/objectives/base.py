@@ -55,6 +55,7 @@ class Objective(abc.ABC):
     """The configuration of a training objective: a frozen dataclass whose fields gin sets.
 
     Attributes:
+        source_class: of the batches, whose settings those of the objective are.
         trains: prefixes of the names of trained parameters.
         unreached: prefixes of those among them that no loss reaches, which decay would spoil.
         answers_questions: whether its models answer questions, so that a knowledge base opens them.
@@ -62,6 +63,7 @@ class Objective(abc.ABC):
             for as with the model that training starts from.
     """
 
+    source_class: ClassVar[Any]
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     unreached: ClassVar[tuple[str, ...]] = ()
     pair_encoding: ClassVar[str | None] = None
@@ -77,9 +79,9 @@ class Objective(abc.ABC):
         """Whether that memory is of the text that is learnt from."""
         return True
 
-    @abc.abstractmethod
     def source(self, prepared: Prepared, seed: int = 0) -> Source:
         """The batches that are trained on; InputError as for `build`."""
+        return self.source_class(prepared, self, seed)
 
     def validation(
         self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0
