@@ -66,28 +66,21 @@ _top_k = jax.jit(search.top_k, static_argnames='k')
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """What an index was built of (hashes and counts), how, and with what result.
-
-    Attributes:
-        entity_table: the hash of its first `num_entities` rows.
-        scann: ScaNN's version; None if the memory is searched exactly, and `exact` says why.
-        leaves, depth: partitions to look into and entries to score exactly, for each query.
-        recall, recall_standard_error, recall_queries: recall@k as measured.
-    """
+    """What an index was built of (hashes and counts), how, and with what result."""
 
     memory: str
     num_entries: Count
     k: Size
     num_entities: Count
     recall_target: float
-    entity_table: str
+    entity_table: str  # the hash of its first `num_entities` rows
     folder: str
-    scann: str | None
+    scann: str | None  # ScaNN's version; None if the memory is searched exactly: `exact` says why
     exact: str | None = None
     num_leaves: Size = 1
-    leaves: Size = 1
-    depth: Size = 1
-    recall: float | None = None
+    leaves: Size = 1  # partitions to look into, for each query
+    depth: Size = 1  # entries to score exactly, likewise
+    recall: float | None = None  # recall@k as measured
     recall_standard_error: float | None = None
     recall_queries: int = 0
 

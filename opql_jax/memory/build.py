@@ -129,29 +129,20 @@ class EntryTable:
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
-    """How a memory is built, and from what.
-
-    Attributes:
-        relation_dim: d_r.
-        hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the
-            'vocabulary'; more may be given.
-        mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage,
-            topic_start, target_start). 'average': an entry for every (topic, target), the mean of
-            up to 5 of its mention pairs drawn with `seed`.
-        dtype: of the stored relations: 'float32' (if None), 'float16' or 'bfloat16'; None for
-            halves, which are packed in 8 bits.
-        shard_rows: entries per shard.
-
-    InputError: a value that is not among these.
-    """
+    """How a memory is built, and from what; InputError for a value that cannot be."""
 
     num_entities: int
     relation_dim: int
+    # Hex digests of the 'encoder' and 'entity_table' (`params_hash`), of the 'vocabulary', and more.
     hashes: Mapping[str, str]
+    # 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start,
+    # target_start). 'average': an entry for every (topic, target), the mean of up to 5 of its
+    # mention pairs drawn with `seed`.
     mentions: str = 'all'
     seed: int = 0
+    # Of the relations: 'float32' (if None), 'float16' or 'bfloat16'; None for halves, in 8 bits.
     dtype: str | None = None
-    shard_rows: int = 16384
+    shard_rows: int = 16384  # entries per shard
     covers: manifest_lib.Covers | None = None
 
     def __post_init__(self):

@@ -52,21 +52,17 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Objective(abc.ABC):
-    """The configuration of a training objective: a frozen dataclass whose fields gin sets.
+    """The configuration of a training objective: a frozen dataclass whose fields gin sets."""
 
-    Attributes:
-        source_class: of the batches, whose settings those of the objective are.
-        trains: prefixes of the names of trained parameters.
-        unreached: prefixes of those among them that no loss reaches, which decay would spoil.
-        answers_questions: whether its models answer questions, so that a knowledge base opens them.
-        pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None
-            for as with the model that training starts from.
-    """
-
-    source_class: ClassVar[Any]
+    source_class: ClassVar[Any]  # of the batches, whose settings those of the objective are
+    # Prefixes of the names of trained parameters, and of those among them that no loss reaches,
+    # which decay would spoil.
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     unreached: ClassVar[tuple[str, ...]] = ()
+    # How memories encode pairs with a trained model (`models.bulk_encoding`); None for as with the
+    # model that training starts from.
     pair_encoding: ClassVar[str | None] = None
+    # Whether its models answer questions, so that a knowledge base opens them.
     answers_questions: ClassVar[bool] = False
 
     @property
