@@ -133,7 +133,7 @@ class BuildOptions:
 
     num_entities: int
     relation_dim: int
-    # Hex digests of the 'encoder' and 'entity_table' (`params_hash`), of the 'vocabulary', and more.
+    # Hex digests of 'encoder' and 'entity_table' (`params_hash`), of the 'vocabulary', and more.
     hashes: Mapping[str, str]
     # 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start,
     # target_start). 'average': an entry for every (topic, target), the mean of up to 5 of its
