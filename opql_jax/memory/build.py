@@ -140,7 +140,7 @@ class BuildOptions:
     # mention pairs drawn with `seed`.
     mentions: str = 'all'
     seed: int = 0
-    # Of the relations: 'float32' (if None), 'float16' or 'bfloat16'; None for halves, in 8 bits.
+    # Of the relations: 'float32' (if None) or 'float16'; None for halves, in 8 bits.
     dtype: str | None = None
     shard_rows: int = 16384  # entries per shard
     covers: manifest_lib.Covers | None = None
@@ -388,7 +388,7 @@ def _checked_halves(encode: Halves, plan):
 def _stored(rows, dtype, name_of):
     """Rows [n, d] in the stored dtype; InputError names one with numbers that it cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        stored = rows.astype(format.DTYPES[dtype], copy=False)
+        stored = rows.astype(dtype, copy=False)
     if (bad := bad_row(stored)) is not None:
         raise InputError(
             f'the {name_of(bad)} is not finite in {dtype}, or above {MAX_MAGNITUDE:g}: '

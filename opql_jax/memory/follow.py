@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from opql_jax.core.errors import InputError
@@ -45,8 +44,7 @@ class MemoryArrays(NamedTuple):
 
     topic: jax.Array  # [N] int32
     target: jax.Array  # [N] int32
-    # [N, d_r] float32 or float16; bfloat16 as its bits, uint16 (see `relation_values`).
-    relations: jax.Array
+    relations: jax.Array  # [N, d_r] float32 or float16
     offsets: jax.Array  # [n + 1] int32; topic x has the rows offsets[x] .. offsets[x + 1] - 1
 
 
@@ -82,20 +80,6 @@ class Followed(NamedTuple):
     beta: jax.Array  # [B, k] float32, the weight of each kept entry; 0 in unused slots
 
 
-def relation_bits(relations):
-    """Stored relations as the searches take them: bfloat16 as uint16, others as they are."""
-    return relations.view(np.uint16) if relations.dtype == jnp.bfloat16 else relations
-
-
-def relation_values(relations):
-    """What `relation_bits` was given, lest XLA for CPUs converts whole bfloat16 arrays in loops."""
-    return (
-        lax.bitcast_convert_type(relations, jnp.bfloat16)
-        if relations.dtype == jnp.uint16
-        else relations
-    )
-
-
 def rankable(scores):
     """Scores for `top_k`: -inf where not finite, and 0.0 for -0.0, which would rank below it."""
     return jnp.where(jnp.isfinite(scores), jnp.where(scores == 0, 0.0, scores), -jnp.inf)
@@ -119,7 +103,7 @@ def _relation_scores(query_r, rows, relations):
     return jnp.einsum(
         'bd,bnd->bn',
         query_r,
-        relation_values(relations[rows]).astype(jnp.float32),
+        relations[rows].astype(jnp.float32),
         precision=_PRECISION,
     )
 

@@ -16,7 +16,6 @@ import pathlib
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
@@ -42,9 +41,7 @@ from opql_jax.memory.relations import Halves, Shards, by_shard, sums
 if TYPE_CHECKING:
     from opql_jax.memory.follow import MemoryArrays
 
-# Of relations; of halves it is int8.
-ROW_DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
-DTYPES = {**ROW_DTYPES, 'int8': np.int8}
+ROW_DTYPES = ('float32', 'float16')  # of relations; of halves it is int8
 
 # Offsets are code points of the passage text, half-open. A sentence column is the sentence that
 # holds the mention.
@@ -128,7 +125,7 @@ class Memory:
         pairs = mentions[-1] if len(mentions) <= 2 else np.concatenate(mentions)
         # Of the stored entries, in their order; None where each has a relation of its own.
         self._pairs = pairs if is_halves else None
-        no_relations = np.zeros((0, _width(manifest)), DTYPES[manifest.dtype])
+        no_relations = np.zeros((0, _width(manifest)), manifest.dtype)
         self._relations = Shards(
             stored, functools.partial(_read_relations, directory, manifest), no_relations
         )
@@ -246,7 +243,7 @@ class Memory:
         """The living entries as device arrays for `memory.follow`; without any, one of no topic."""
         import jax.numpy as jnp  # here, as nothing else of a memory needs devices
 
-        from opql_jax.memory.follow import MemoryArrays, relation_bits
+        from opql_jax.memory.follow import MemoryArrays
 
         if len(self) >= 2**31:
             raise ManifestError(
@@ -259,7 +256,7 @@ class Memory:
         return MemoryArrays(
             topic=jnp.asarray(topic),
             target=jnp.asarray(target),
-            relations=jnp.asarray(relation_bits(relations)),
+            relations=jnp.asarray(relations),
             offsets=jnp.asarray(self.offsets, jnp.int32),
         )
 
@@ -424,12 +421,10 @@ def _width(manifest: MemoryManifest) -> int:
 def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -> np.ndarray:
     """The rows of a file of relations [rows, d_r], or of packed halves."""
     width, dtype, is_packed = _width(manifest), manifest.dtype, manifest.relations == 'halves'
-    # .npy has no bfloat16, whose bits are stored.
-    stored = 'uint16' if dtype == 'bfloat16' else dtype
     shape = (rows // 2, 2, width) if is_packed else (rows, width)
     # As a plain array, of which some rows are taken faster.
-    relations = _load(directory, manifest, name, ArraySchema(stored, shape))
-    relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, width)
+    relations = _load(directory, manifest, name, ArraySchema(dtype, shape))
+    relations = relations.view(np.ndarray).reshape(rows, width)
     if (row := bad_row(scales(relations) if is_packed else relations)) is not None:
         bad = f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}'
         raise FORMAT.damaged(directory / name, bad)

@@ -33,7 +33,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
     hashes: dict[str, str]
     mentions: Literal['all', 'average']
     seed: int
-    dtype: Literal['float32', 'float16', 'bfloat16', 'int8']
+    dtype: Literal['float32', 'float16', 'int8']
     shard_rows: Size
     covers: Covers | None
     pairs_sha256: str

@@ -134,11 +134,10 @@ def remove_records(directory: pathlib.Path, segment: str) -> None:
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:
     """Writes a .npy file; returns its digest under its name."""
-    stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
     # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last
     # write.
     buffer = io.BytesIO()
-    np.save(buffer, stored, allow_pickle=False)
+    np.save(buffer, array, allow_pickle=False)
     files.write_bytes(files.below(directory, name), buffer.getbuffer())
     return {name: files.digest(directory / name)}
 
