@@ -113,9 +113,7 @@ _LOOP = {
     'data_devices': 'NUM_PARTITIONS',
     'model_devices': 'NUM_PARTITIONS',
     'accumulate_steps': 'NUM_MICROBATCHES',
-    **dict.fromkeys(
-        'input_threads input_prefetch input_processes remat slices profile_steps'.split()
-    ),
+    **dict.fromkeys(('input_processes', 'remat', 'slices', 'profile_steps')),
 }
 
 
