@@ -24,7 +24,8 @@ from timing import DATA, make_parser, show
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
-from opql_jax.recipes.recipe import Options, run
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import run
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.retrieval import rank, view
 

@@ -1,10 +1,5 @@
 """Training objectives as models for t5x's train, eval and infer binaries, without importing t5x.
 
-    objective, config = objectives.Relations(rows=256), TrainConfig('films.kb',
-        '/data/films.kb/t5x-relations', num_steps=20_000)
-    optimizer_def = t5x.optimizers.OptaxWrapper(make_optimizer(objective, config))
-    model = T5xModel(objective, encoder, config, optimizer_def)
-
 What t5x calls on a model (`t5x.models.BaseModel`) is here; the losses are the objectives', and the
 model registers the SeqIO task of its objective. gin/t5x shows how the binaries are called. Three
 things are peculiar:
@@ -118,9 +113,7 @@ _LOOP = {
     'data_devices': 'NUM_PARTITIONS',
     'model_devices': 'NUM_PARTITIONS',
     'accumulate_steps': 'NUM_MICROBATCHES',
-    **dict.fromkeys(
-        'input_threads input_prefetch input_processes remat slices profile_steps'.split()
-    ),
+    **dict.fromkeys(('input_processes', 'remat', 'slices', 'profile_steps')),
 }
 
 

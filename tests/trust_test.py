@@ -10,7 +10,6 @@ import shutil
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import spacy
 import tensorstore
 
 import opql_jax

@@ -7,8 +7,8 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question
 from opql_jax.evaluation import metrics
+from opql_jax.evaluation.metrics import grouped, means, table
 from opql_jax.evaluation.predictions import PredictionError
-from opql_jax.evaluation.scoring import grouped, means, table
 
 # Questions whose reachable entities are in memory at once, a byte for each entity and hop.
 _GRAPH_BATCH = 16
@@ -65,9 +65,10 @@ def evaluate_predictions(
     for (question, record), leads in zip(asked, reaching):
         gold = {*question.answers, *question.unknown_answers}
         ranked = [_entity(vocab, answer) for answer in record['answers']]
-        score = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
-        row = score.row() | {'answer_coverage': bool(question.answers)}
-        case = {'right': score.rank == 1, 'rank': score.rank}
+        row = metrics.score(ranked, [answer['weight'] for answer in record['answers']], gold)
+        row['answer_coverage'] = bool(question.answers)
+        rank = metrics.rank_of(ranked, gold)
+        case = {'right': rank == 1, 'rank': rank}
         if leads is not None:
             known = [entity for entity in question.entities if entity >= 0]
             row['coverage'] = case['covered'] = any(leads[question.hops, known])

@@ -1,28 +1,17 @@
-"""Metrics of ranked, weighted answers, over plain Python and numpy values."""
+"""Metrics of ranked, weighted answers, their means over cases, and tables of these.
 
-import dataclasses
-from collections.abc import Container, Iterable, Sequence
+A case has a row of scores, {metric: value}, without metrics that it has no value for.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
 
 CUTOFFS = (1, 5, 10)
 SET_THRESHOLD = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class Score:
-    """One ranking compared with its gold answers."""
-
-    rank: int  # 1-based rank of the best-placed gold answer; 0 if there is none
-    precision: float  # of the predicted set, see `score`
-    recall: float  # likewise
-    f1: float  # likewise
-
-    def row(self) -> dict[str, float]:
-        """Its metrics: hits@{1,5,10}, mrr, set_f1."""
-        mrr = 1 / self.rank if self.rank else 0.0
-        return hits(self.rank) | {'mrr': mrr, 'set_f1': self.f1}
+_Case = TypeVar('_Case')
 
 
 def hits(rank: int, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, bool]:
@@ -35,8 +24,8 @@ def rank_of(ranked: Iterable, gold: Container) -> int:
     return next((place for place, answer in enumerate(ranked, 1) if answer in gold), 0)
 
 
-def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
-    """Scores a ranking of falling weights against the answers `gold`; ValueError if these are none.
+def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> dict[str, float]:
+    """Hits@{1,5,10}, mrr and set_f1 of a ranking of falling weights; ValueError without `gold`.
 
     The predicted set has the answers with at least the share `set_threshold` of the best weight.
     """
@@ -44,11 +33,9 @@ def score(ranked, weights, gold, set_threshold: float = SET_THRESHOLD) -> Score:
     if not gold:
         raise ValueError('a question without gold answers cannot be scored')
     predicted = {a for a, w in zip(ranked, weights) if w >= set_threshold * weights[0] and w > 0}
-    correct = len(predicted & gold)
-    precision = correct / len(predicted) if predicted else 0.0
-    recall = correct / len(gold)
-    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
-    return Score(rank_of(ranked, gold), precision, recall, f1)
+    rank, correct = rank_of(ranked, gold), len(predicted & gold)
+    mrr, f1 = 1 / rank if rank else 0.0, 2 * correct / (len(predicted) + len(gold))
+    return hits(rank) | {'mrr': mrr, 'set_f1': f1}
 
 
 def adjacency(topic, target, num_entities: int) -> scipy.sparse.csr_array:
@@ -72,3 +59,37 @@ def reachable(graph: scipy.sparse.csr_array, answers, hops: int) -> np.ndarray:
     for hop in range(hops):
         out[hop + 1] = graph @ out[hop].astype(np.float32) > 0
     return out
+
+
+def means(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the rows that have it."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    return {name: float(np.mean(found)) for name, found in values.items()}
+
+
+def grouped(cases: Iterable[_Case], group: Callable[[_Case], Any]) -> dict[Any, list[_Case]]:
+    """Cases by group, the groups in rising order."""
+    groups: dict[Any, list[_Case]] = {}
+    for case in cases:
+        groups.setdefault(group(case), []).append(case)
+    return dict(sorted(groups.items()))
+
+
+def table(metrics: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """A line for each set of {set: metrics}, with the metrics below their names."""
+    first = max(map(len, metrics))
+    widths = [max(len(column), 8) + 2 for column in columns]
+    lines = [' ' * first + ''.join(f'{name:>{n}}' for name, n in zip(columns, widths))]
+    for name, row in metrics.items():
+        cells = (_cell(row.get(column)).rjust(n) for column, n in zip(columns, widths))
+        lines.append(f'{name:{first}}' + ''.join(cells))
+    return '\n'.join(lines)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return '–'
+    return f'{value:.4f}' if isinstance(value, float) else str(value)

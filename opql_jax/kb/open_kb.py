@@ -71,7 +71,7 @@ def open_kb(
             opened: VirtualKB = open_text(folder, parts, stated, is_own_encoder, reader)
         else:
             # Here, as training takes a second to import, and plain text needs none of it.
-            from opql_jax.kb.trained.trained_model import open_trained
+            from opql_jax.kb.trained.trained_kb import open_trained
 
             folder_of_index = str(index) if index else None
             opened = open_trained(folder, parts, memory, step, settings, folder_of_index)

@@ -81,7 +81,8 @@ def _content(stated: Header) -> str:
     if isinstance(stated, Manifest):
         size = sum(digest.bytes for digest in stated.files.values())
         return f' of {len(stated.files)} files, {size / 1e6:.1f} MB'
-    return '; its newest checkpoint is read'
+    is_model = isinstance(stated, model_config.ModelConfig)
+    return '; its newest checkpoint is read' if is_model else ''
 
 
 def _check_parts(folder: pathlib.Path) -> None:

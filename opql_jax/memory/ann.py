@@ -13,11 +13,7 @@ d_e + d_r bytes an entry, a quarter of its key.
 
 The index keeps to the memory as it changes: deleted entries are never returned, injected ones are
 searched exactly beside it, and it is refused once more than MAX_CHANGED of its entries are deleted
-or were added. A query most of whose neighbours were deleted has fewer proposals, and so a lower
-recall than stated; one left with fewer than it asks for is searched exactly. The index is of one
-entity table: training that further moves the keys.
-
-`memory/ann_build.py` writes it, the manifest last, so that what a killed build left is no index.
+or were added. It is of one entity table: training that further moves the keys.
 """
 
 import dataclasses
@@ -70,28 +66,21 @@ _top_k = jax.jit(search.top_k, static_argnames='k')
 
 
 class IndexManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """What an index was built of (hashes and counts), how, and with what result.
-
-    Attributes:
-        entity_table: the hash of its first `num_entities` rows.
-        scann: ScaNN's version; None if the memory is searched exactly, and `exact` says why.
-        leaves, depth: partitions to look into and entries to score exactly, for each query.
-        recall, recall_standard_error, recall_queries: recall@k as measured.
-    """
+    """What an index was built of (hashes and counts), how, and with what result."""
 
     memory: str
     num_entries: Count
     k: Size
     num_entities: Count
     recall_target: float
-    entity_table: str
+    entity_table: str  # the hash of its first `num_entities` rows
     folder: str
-    scann: str | None
+    scann: str | None  # ScaNN's version; None if the memory is searched exactly: `exact` says why
     exact: str | None = None
     num_leaves: Size = 1
-    leaves: Size = 1
-    depth: Size = 1
-    recall: float | None = None
+    leaves: Size = 1  # partitions to look into, for each query
+    depth: Size = 1  # entries to score exactly, likewise
+    recall: float | None = None  # recall@k as measured
     recall_standard_error: float | None = None
     recall_queries: int = 0
 
@@ -195,9 +184,8 @@ def open_index(directory, memory: Memory, entity_table) -> ScannIndex | ExactInd
     """Opens the index in `directory` over a memory, or over a state that updates turned it into.
 
     The table may have gained rows for new entities. Where ScaNN is not installed, or the index was
-    built for exact search, searches exactly, and logs why, once. InputError: no index, another
-    format version or ScaNN, an index of another memory or entity table, one whose memory changed
-    too much, a file that is missing, damaged or not listed, or a ScaNN that does not import.
+    built for exact search, searches exactly, and logs why, once. InputError: no index of this
+    memory and table, one whose memory changed too much or that is damaged, or another ScaNN.
     """
     directory = files.require_local(directory)
     while True:

@@ -59,19 +59,15 @@ def build_index(
     sample of queries the least depth that reaches the target is found for each number of leaves,
     and of these settings the one that scores the fewest entries is tried on a second sample, whose
     recall the manifest states. Where that is not above the target by two standard errors, the aim
-    on the first is raised.
-
-    Without `queries` a sample is NUM_QUERIES keys, of entries drawn evenly, with Gaussian noise of
-    NOISE times their length. What a trained model asks may be harder, so give its queries where
-    there are any. With fewer than MIN_ENTRIES entries, or without ScaNN, what is written says that
-    search is exact.
+    on the first is raised. With fewer than MIN_ENTRIES entries, or without ScaNN, what is written
+    says that search is exact.
 
     Args:
         directory: to hold the index, of its own; made if absent.
         memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities.
         k, recall: the least recall@k, above 0 and at most 1.
-        queries: (query_e [Q, d_e], query_r [Q, d_r]), as in `ScannIndex.search`, Q at least 4;
-            split evenly in two.
+        queries: (query_e [Q, d_e], query_r [Q, d_r]) to split in two samples, at least 4; None for
+            keys of entries with Gaussian noise, which may be easier than what a model asks.
 
     InputError: a bad argument, a directory that holds something else, no setting with this recall
     (the index that was there stays), a ScaNN that does not import, or another process writing here.

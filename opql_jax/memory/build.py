@@ -129,31 +129,20 @@ class EntryTable:
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
-    """How a memory is built, and from what.
-
-    The manifest states all of it, and a resumed build must have the same.
-
-    Attributes:
-        relation_dim: d_r.
-        hashes: hex digests of the 'encoder' and 'entity_table' (`params_hash`) and of the
-            'vocabulary'; more may be given.
-        mentions: 'all': an entry for every mention pair, sorted by (topic, target, passage,
-            topic_start, target_start). 'average': an entry for every (topic, target), the mean of
-            up to 5 of its mention pairs drawn with `seed`.
-        dtype: of the stored relations: 'float32' (if None), 'float16' or 'bfloat16'; None for
-            halves, which are packed in 8 bits.
-        shard_rows: entries per shard.
-
-    InputError: a value that is not among these.
-    """
+    """How a memory is built, and from what; InputError for a value that cannot be."""
 
     num_entities: int
     relation_dim: int
+    # Hex digests of 'encoder' and 'entity_table' (`params_hash`), of the 'vocabulary', and more.
     hashes: Mapping[str, str]
+    # 'all': an entry for every mention pair, sorted by (topic, target, passage, topic_start,
+    # target_start). 'average': an entry for every (topic, target), the mean of up to 5 of its
+    # mention pairs drawn with `seed`.
     mentions: str = 'all'
     seed: int = 0
+    # Of the relations: 'float32' (if None) or 'float16'; None for halves, in 8 bits.
     dtype: str | None = None
-    shard_rows: int = 16384
+    shard_rows: int = 16384  # entries per shard
     covers: manifest_lib.Covers | None = None
 
     def __post_init__(self):
@@ -185,15 +174,12 @@ def build(
     Args:
         directory: new, empty, or of an earlier run; on disk or in a bucket.
         entries: the mention pairs, in any order.
-        encode: their relations; called once per shard, and must give the same values for the same
-            ids.
+        encode: their relations, the same whenever it is called.
         embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
             entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
 
-    InputError: no entries, or entity ids that are not in the vocabulary; a directory with a memory
-    built from something else, or with other files; another process writing there; relations of the
-    wrong shape or not finite; halves of averages, or with a dtype. OSError: the directory cannot be
-    written; a later run resumes.
+    InputError: entries or relations that cannot be stored so, or a directory that holds something
+    else. OSError: the directory cannot be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
@@ -402,7 +388,7 @@ def _checked_halves(encode: Halves, plan):
 def _stored(rows, dtype, name_of):
     """Rows [n, d] in the stored dtype; InputError names one with numbers that it cannot hold."""
     with np.errstate(over='ignore'):  # an overflow of the cast is reported below
-        stored = rows.astype(format.DTYPES[dtype], copy=False)
+        stored = rows.astype(dtype, copy=False)
     if (bad := bad_row(stored)) is not None:
         raise InputError(
             f'the {name_of(bad)} is not finite in {dtype}, or above {MAX_MAGNITUDE:g}: '

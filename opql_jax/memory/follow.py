@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from opql_jax.core.errors import InputError
@@ -41,47 +40,27 @@ class MemoryArrays(NamedTuple):
     """A memory of N entries over n entities, sorted by topic.
 
     Entries are named by their rows; `Memory.ids` turns these into ids that outlive updates.
-
-    Attributes:
-        topic: [N] int32.
-        target: [N] int32.
-        relations: [N, d_r] float32 or float16; bfloat16 as its bits, uint16 (see
-            `relation_values`).
-        offsets: [n + 1] int32; the entries of topic x are the rows offsets[x] .. offsets[x +
-            1] - 1.
     """
 
-    topic: jax.Array
-    target: jax.Array
-    relations: jax.Array
-    offsets: jax.Array
+    topic: jax.Array  # [N] int32
+    target: jax.Array  # [N] int32
+    relations: jax.Array  # [N, d_r] float32 or float16
+    offsets: jax.Array  # [n + 1] int32; topic x has the rows offsets[x] .. offsets[x + 1] - 1
 
 
 class Queries(NamedTuple):
-    """The queries q of a hop, with W_k folded in: compared with E[topic] and entries' relations.
+    """The queries q of a hop, with W_k folded in: compared with E[topic] and entries' relations."""
 
-    Attributes:
-        entity: [B, d_e] float32.
-        relation: [B, d_r] float32.
-    """
-
-    entity: jax.Array
-    relation: jax.Array
+    entity: jax.Array  # [B, d_e] float32
+    relation: jax.Array  # [B, d_r] float32
 
 
 class TopicSet(NamedTuple):
-    """The weighted sets X that queries start from.
+    """The weighted sets X that queries start from."""
 
-    Attributes:
-        entities: [B, K] int32, distinct within a query, in any order and position; -1 in unused
-            slots.
-        log_weights: [B, K] float32, finite (see `hop.log_weights`); ignored in unused slots.
-        excluded_target: [B] int32, a target that each query must not find, -1 for none; None
-            excludes nothing.
-    """
-
-    entities: jax.Array
-    log_weights: jax.Array
+    entities: jax.Array  # [B, K] int32, distinct within a query, in any order; -1 if unused
+    log_weights: jax.Array  # [B, K] float32, finite (see `hop.log_weights`); ignored if unused
+    # [B] int32, a target that each query must not find, -1 for none; None excludes nothing.
     excluded_target: jax.Array | None = None
 
 
@@ -90,34 +69,15 @@ class Followed(NamedTuple):
 
     The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when
     it is not finite.
-
-    Attributes:
-        entities: [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1
-            in unused slots.
-        weights: [B, k] float32, 0 in unused slots.
-        entry_rows: [B, k] int32, the evidence: rows of the kept entries by falling score, equal
-            scores by rising row; -1 if unused.
-        beta: [B, k] float32, the weight of each kept entry; 0 in unused slots.
     """
 
+    # [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 if unused.
     entities: jax.Array
-    weights: jax.Array
+    weights: jax.Array  # [B, k] float32, 0 in unused slots
+    # [B, k] int32, the evidence: rows of the kept entries by falling score, equal scores by rising
+    # row; -1 if unused.
     entry_rows: jax.Array
-    beta: jax.Array
-
-
-def relation_bits(relations):
-    """Stored relations as the searches take them: bfloat16 as uint16, others as they are."""
-    return relations.view(np.uint16) if relations.dtype == jnp.bfloat16 else relations
-
-
-def relation_values(relations):
-    """What `relation_bits` was given, lest XLA for CPUs converts whole bfloat16 arrays in loops."""
-    return (
-        lax.bitcast_convert_type(relations, jnp.bfloat16)
-        if relations.dtype == jnp.uint16
-        else relations
-    )
+    beta: jax.Array  # [B, k] float32, the weight of each kept entry; 0 in unused slots
 
 
 def rankable(scores):
@@ -143,7 +103,7 @@ def _relation_scores(query_r, rows, relations):
     return jnp.einsum(
         'bd,bnd->bn',
         query_r,
-        relation_values(relations[rows]).astype(jnp.float32),
+        relations[rows].astype(jnp.float32),
         precision=_PRECISION,
     )
 

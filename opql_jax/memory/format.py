@@ -1,32 +1,9 @@
-"""The memory on disk: shards of arrays, Parquet provenance and a manifest, and its reading.
+"""A memory on disk, opened for reading; docs/explanation/memory.md tells what its files hold.
 
-    manifest.json                             what there is, what it was built from, bytes and
-                                              sha256 of every file
-    segment-00000/topic.npy                   [N] int32, rising
-    segment-00000/target.npy                  [N] int32
-    segment-00000/ids.npy                     [N] int64, entry ids; not there if they are 0 to N - 1
-    segment-00000/relations-00000.npy ...     [shard_rows, d_r] float32 or float16; bfloat16 as its
-                                              bits, uint16; or in their place
-    segment-00000/mentions.npy                [N, 2] int32, the mentions of topic and target, of
-                                              which the first has the lower number
-    segment-00000/halves-00000.npy ...        [shard_rows, 2, d_r + 4] int8, of each mention its
-                                              halves of relations, see `memory/relations.py`
-    segment-00000/provenance-00000.parquet    where the entries of the same shard were read: one row
-                                              per mention pair
-    tombstones-00000.npy                      [deleted] int64, rising: ids of entries that are
-                                              stored in a segment and deleted
-    entity_rows-00000.npy                     [new, d_e] float32: embeddings of entities that the
-                                              entity table lacks
-
-Entries hold ids and the relation only; embeddings of entities are taken from the entity table at
-search time, so a memory stays valid when that table is trained further. The numbers of an integer
-column that all fit are stored as uint16. `memory/build.py` writes one segment, `memory/update.py`
-adds segments and tombstones and merges them; the manifest comes last, so a folder without one is no
-memory.
-
-The id of an entry stays the same for as long as it exists and is never reused. The row of an
-entry is its place among all living entries, sorted by topic and then by id; an update moves rows.
-In a memory as built, ids are rows.
+Embeddings of entities are taken from the entity table at search time, so a memory stays valid when
+that table is trained further. The id of an entry stays the same for as long as it exists and is
+never reused. The row of an entry is its place among all living entries, sorted by topic and then by
+id; an update moves rows. In a memory as built, ids are rows.
 
 Nothing in the folder is believed: what the manifest states is compared with the arrays, each file
 with its digest when it is first read, and ids and numbers with what they may be.
@@ -39,7 +16,6 @@ import pathlib
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
@@ -65,9 +41,7 @@ from opql_jax.memory.relations import Halves, Shards, by_shard, sums
 if TYPE_CHECKING:
     from opql_jax.memory.follow import MemoryArrays
 
-# Of relations; of halves it is int8.
-ROW_DTYPES = {'float32': np.float32, 'float16': np.float16, 'bfloat16': ml_dtypes.bfloat16}
-DTYPES = {**ROW_DTYPES, 'int8': np.int8}
+ROW_DTYPES = ('float32', 'float16')  # of relations; of halves it is int8
 
 # Offsets are code points of the passage text, half-open. A sentence column is the sentence that
 # holds the mention.
@@ -151,7 +125,7 @@ class Memory:
         pairs = mentions[-1] if len(mentions) <= 2 else np.concatenate(mentions)
         # Of the stored entries, in their order; None where each has a relation of its own.
         self._pairs = pairs if is_halves else None
-        no_relations = np.zeros((0, _width(manifest)), DTYPES[manifest.dtype])
+        no_relations = np.zeros((0, _width(manifest)), manifest.dtype)
         self._relations = Shards(
             stored, functools.partial(_read_relations, directory, manifest), no_relations
         )
@@ -269,7 +243,7 @@ class Memory:
         """The living entries as device arrays for `memory.follow`; without any, one of no topic."""
         import jax.numpy as jnp  # here, as nothing else of a memory needs devices
 
-        from opql_jax.memory.follow import MemoryArrays, relation_bits
+        from opql_jax.memory.follow import MemoryArrays
 
         if len(self) >= 2**31:
             raise ManifestError(
@@ -282,7 +256,7 @@ class Memory:
         return MemoryArrays(
             topic=jnp.asarray(topic),
             target=jnp.asarray(target),
-            relations=jnp.asarray(relation_bits(relations)),
+            relations=jnp.asarray(relations),
             offsets=jnp.asarray(self.offsets, jnp.int32),
         )
 
@@ -447,12 +421,10 @@ def _width(manifest: MemoryManifest) -> int:
 def _read_relations(directory, manifest: MemoryManifest, name: str, rows: int) -> np.ndarray:
     """The rows of a file of relations [rows, d_r], or of packed halves."""
     width, dtype, is_packed = _width(manifest), manifest.dtype, manifest.relations == 'halves'
-    # .npy has no bfloat16, whose bits are stored.
-    stored = 'uint16' if dtype == 'bfloat16' else dtype
     shape = (rows // 2, 2, width) if is_packed else (rows, width)
     # As a plain array, of which some rows are taken faster.
-    relations = _load(directory, manifest, name, ArraySchema(stored, shape))
-    relations = relations.view(DTYPES[dtype], np.ndarray).reshape(rows, width)
+    relations = _load(directory, manifest, name, ArraySchema(dtype, shape))
+    relations = relations.view(np.ndarray).reshape(rows, width)
     if (row := bad_row(scales(relations) if is_packed else relations)) is not None:
         bad = f'row {row} has a number that is not finite, or above {MAX_MAGNITUDE:g}'
         raise FORMAT.damaged(directory / name, bad)

@@ -33,7 +33,7 @@ class BuildPlan(Manifest, forbid_unknown_fields=True, kw_only=True, omit_default
     hashes: dict[str, str]
     mentions: Literal['all', 'average']
     seed: int
-    dtype: Literal['float32', 'float16', 'bfloat16', 'int8']
+    dtype: Literal['float32', 'float16', 'int8']
     shard_rows: Size
     covers: Covers | None
     pairs_sha256: str
@@ -81,25 +81,16 @@ class Injected(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class MemoryManifest(BuildPlan, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The manifest of a memory.
+    """The manifest of a memory."""
 
-    Attributes:
-        num_entries: living entries.
-        num_mentions: rows of provenance.
-        next_entry: the id of the next entry.
-        segments, tombstones, entity_rows: the files; None if there are none.
-        history: the hashes of the states before, oldest first.
-        injected: what the last update added, if it was an injection.
-    """
-
-    num_entries: Count
-    num_mentions: Count
-    next_entry: Count
+    num_entries: Count  # living ones
+    num_mentions: Count  # rows of provenance
+    next_entry: Count  # the id of the next entry
     segments: list[SegmentInfo]
     tombstones: Tombstones | None
     entity_rows: EntityRows | None
-    history: list[str]
-    injected: Injected | None
+    history: list[str]  # the hashes of the states before, oldest first
+    injected: Injected | None  # what the last update added, if it was an injection
 
 
 FORMAT = FolderFormat('opql-memory', 2, 'a memory', 'build_memory', MemoryManifest)

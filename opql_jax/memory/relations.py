@@ -21,16 +21,13 @@ _BLOCK = 1 << 8
 
 
 class Halves(NamedTuple):
-    """Entries whose relations are sums of halves.
+    """Entries whose relations are sums of halves."""
 
-    Attributes:
-        mentions: [n, 2] integers, the mentions of each entry's topic and target; of two mentions of
-            a text the first has the lower number.
-        of: numbers of mentions [m] int64, rising -> [m, 2, d_r + 4] int8, packed: what each adds as
-            the first of a pair, and as the second.
-    """
-
+    # [n, 2] integers, the mentions of each entry's topic and target; of two mentions of a text the
+    # first has the lower number.
     mentions: np.ndarray
+    # Numbers of mentions [m] int64, rising -> [m, 2, d_r + 4] int8, packed: what each adds as the
+    # first of a pair, and as the second.
     of: Callable[[np.ndarray], np.ndarray]
 
 

@@ -19,7 +19,7 @@ from jax import lax
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import search_factored, search_keys
-from opql_jax.memory.follow import Followed, Queries, relation_values, weigh
+from opql_jax.memory.follow import Followed, Queries, weigh
 from opql_jax.memory.selection import EVERYTHING, SearchFilter, permitted
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
@@ -121,7 +121,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     def score(columns, relations, table, queries, entry_rows):
         (query_e, query_r), entry_rows = layout.gather((queries, entry_rows))
         row, own = owned(entry_rows, len(relations))
-        relations = relation_values(relations[row]).astype(jnp.float32).reshape(*row.shape, -1)
+        relations = relations[row].astype(jnp.float32).reshape(*row.shape, -1)
         scores = jnp.where(
             own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0
         )

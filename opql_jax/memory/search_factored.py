@@ -2,10 +2,10 @@
 
     score_i = query_e . E[topic_i] + query_r . r_i
 
-The first is the same for all entries of a topic, so it is computed once per topic and added to the
-products of relations, chunk by chunk; keys `[E[topic]; r]` are never assembled, which halves the
-work. Of the scores only the maxima of small buckets of rows are kept: the k buckets with the
-highest maxima contain the best k rows, whose scores are then computed once more, exactly.
+The first is computed once per topic and added to the products of relations, chunk by chunk; keys
+`[E[topic]; r]` are never assembled, which halves the work. Of the scores only the maxima of small
+buckets of rows are kept: the k buckets with the highest maxima contain the best k rows, whose
+scores are then computed once more, exactly.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from opql_jax.memory.follow import Queries, rankable, relation_values
+from opql_jax.memory.follow import Queries, rankable
 from opql_jax.memory.selection import SearchFilter, permitted, top_of
 from opql_jax.memory.sharding import BUCKET, ShardedMemory
 
@@ -101,7 +101,7 @@ def _choose(query_r, filter, entity_scores, memory, choice):
         first = number * (chunk // size)
         start = jnp.minimum(first, (rows - chunk) // size)  # the last chunk overlaps the one before
         part = lambda array: lax.dynamic_slice_in_dim(array, start * size, chunk)
-        scores = _products(query_r, relation_values(part(memory.relations)))
+        scores = _products(query_r, part(memory.relations))
         scores = _filtered(
             _sum_of(scores, _at(entity_scores, part(factors.slot))), filter, memory, part
         )
@@ -125,7 +125,7 @@ def _best_of(query_r, filter, entity_scores, memory, row, counts, k, group):
 
     def score(_, part):
         row, counts = part
-        relations = relation_values(_at(memory.relations, row))
+        relations = _at(memory.relations, row)
         scores = _sum_of(
             _products(query_r, relations), _at(entity_scores, memory.factors.slot[row])
         )

@@ -1,8 +1,7 @@
 """Writes the segments of a memory shard by shard, each file whole or not there.
 
-What `memory/build.py` and `memory/update.py` share. Nothing written here is part of a memory until
-a manifest names it. Each finished shard leaves `shard-00000.json` with the digests of its files, by
-which a repetition knows that it need not be made.
+Nothing written here is part of a memory until a manifest names it. Each finished shard leaves
+`shard-00000.json` with the digests of its files, so that a repetition does not make it again.
 """
 
 import dataclasses
@@ -36,21 +35,15 @@ _FILES = (
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """What a segment will hold, rows rising by topic; the rest is made shard by shard.
+    """What a segment will hold, rows rising by topic; the rest is made shard by shard."""
 
-    Attributes:
-        name: the name of its folder in the memory.
-        shard_rows: entries per shard, and mentions.
-        halves: what the relations are sums of, packed; None if they are made with the provenance.
-    """
-
-    name: str
+    name: str  # of its folder in the memory
     topic: np.ndarray
     target: np.ndarray
     ids: np.ndarray
     num_entities: int
-    shard_rows: int
-    halves: Halves | None = None
+    shard_rows: int  # entries per shard, and mentions
+    halves: Halves | None = None  # sums of which relations are; None: made with the provenance
 
 
 def write(
@@ -66,7 +59,7 @@ def write(
     shards i, i + n, i + 2 n and so on are written, for another call to take over. Returns (the
     segment as the manifest lists it, {file: digest}).
     """
-    digests, num_mentions = {}, 0
+    digests, num_mentions, schema = {}, 0, format.PROVENANCE
     columns = {column: getattr(segment, column) for column in _COLUMNS}
     if segment.halves is not None:
         # Only mentions of these entries, in their order: a merge leaves out those of deleted ones.
@@ -99,7 +92,10 @@ def write(
         if shard is None:
             relations, provenance = make_shard(start, stop)
             shard = {} if relations is None else write_array(directory, relations_file, relations)
-            shard |= _write_provenance(directory, provenance_file, provenance)
+            table = pa.table([provenance[key] for key in schema.names], schema=schema)
+            path = files.below(directory, provenance_file)
+            tables.write_table(path, table.to_batches(), schema)
+            shard[provenance_file] = files.digest(directory / provenance_file)
             write_json(directory, record, shard)
         digests |= shard
     return SegmentInfo(
@@ -138,11 +134,10 @@ def remove_records(directory: pathlib.Path, segment: str) -> None:
 
 def write_array(directory: pathlib.Path, name: str, array: np.ndarray) -> dict[str, files.Digest]:
     """Writes a .npy file; returns its digest under its name."""
-    stored = array.view(np.uint16) if array.dtype == format.DTYPES['bfloat16'] else array
     # numpy writes to a file by a handle of its own, and on a full disk loses the error of its last
     # write.
     buffer = io.BytesIO()
-    np.save(buffer, stored, allow_pickle=False)
+    np.save(buffer, array, allow_pickle=False)
     files.write_bytes(files.below(directory, name), buffer.getbuffer())
     return {name: files.digest(directory / name)}
 
@@ -168,9 +163,3 @@ def _finished_shard(directory, record, names):
     except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return digests
-
-
-def _write_provenance(directory, name, columns):
-    table = pa.table([columns[key] for key in format.PROVENANCE.names], schema=format.PROVENANCE)
-    tables.write_table(files.below(directory, name), table.to_batches(), format.PROVENANCE)
-    return {name: files.digest(directory / name)}

@@ -8,17 +8,14 @@ from jax import lax
 
 
 class SearchFilter(NamedTuple):
-    """Which entries each query may find. None does not restrict.
+    """Which entries each query may find: of topics, none to targets or of a passage.
 
-    Attributes:
-        topics: [B, X] int32, the entities whose entries may be found, -1 in unused slots.
-        excluded_targets: [B] or [B, X] int32, targets that must not be found, -1 for none.
-        excluded_passage: [B] int32, a passage of which no entry must be found, -1 for none.
+    Arrays are int32, -1 in unused slots. None does not restrict.
     """
 
-    topics: jax.Array | None = None
-    excluded_targets: jax.Array | None = None
-    excluded_passage: jax.Array | None = None
+    topics: jax.Array | None = None  # [B, X]
+    excluded_targets: jax.Array | None = None  # [B] or [B, X]
+    excluded_passage: jax.Array | None = None  # [B]
 
 
 EVERYTHING = SearchFilter()

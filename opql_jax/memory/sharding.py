@@ -14,7 +14,6 @@ from jax.sharding import Mesh, NamedSharding
 
 from opql_jax.core import distributed
 from opql_jax.core.errors import InputError, check_choice
-from opql_jax.memory.follow import relation_bits
 from opql_jax.parallel.mesh import ROWS, platform_of, row_devices
 
 MODES = ('exact', 'approx')
@@ -28,48 +27,32 @@ _LANES = 128
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """What the search on one CPU needs beside the arrays, see `memory/search_factored.py`.
+    """What the search on one CPU needs beside the arrays, see `memory/search_factored.py`."""
 
-    Attributes:
-        topics: [T] int32, the entities that are topics, in rising order.
-        slot: [N'] int32, the position of the entry's topic in `topics`; T in padding, which is
-            never found.
-    """
-
-    topics: jax.Array
+    topics: jax.Array  # [T] int32, the entities that are topics, in rising order
+    # [N'] int32, the position of the entry's topic in `topics`; T in padding, which is never found.
     slot: jax.Array
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShardedMemory:
-    """A memory placed on a mesh by `shard_memory`, a pytree; entries are named by their rows.
-
-    Attributes:
-        mesh: the mesh (static).
-        mode: how it is searched, one of MODES (static).
-        topic: [N'] int32, -1 in padding.
-        target: [N'] int32, -1 in padding.
-        relations: [N', d_r] float32 or float16; bfloat16 as its bits, uint16 (see
-            `follow.relation_values`). On a TPU float32, and [N', d_r / 128, 128] if 128 divides
-            d_r: of that form a chip reads single rows, of the other eight at a time.
-        passages: [N', P] int32, the passages that an entry was read in, -1 in unused slots; None
-            unless given.
-        factors: on one CPU device; None elsewhere.
-        keys: [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None
-            on one CPU device, and until `search_keys.with_keys` has computed them.
-        propose: a function of the host that finds entries in place of a search (static), see
-            `ann.searched_by`; None for a search.
-    """
+    """A memory placed on a mesh by `shard_memory`, a pytree; entries are named by their rows."""
 
     mesh: Mesh = dataclasses.field(metadata={'static': True})
-    mode: str = dataclasses.field(metadata={'static': True})
-    topic: jax.Array
-    target: jax.Array
+    mode: str = dataclasses.field(metadata={'static': True})  # how it is searched, one of MODES
+    topic: jax.Array  # [N'] int32, -1 in padding
+    target: jax.Array  # [N'] int32, -1 in padding
+    # [N', d_r] float32 or float16. On a TPU float32, and [N', d_r / 128, 128] if 128 divides d_r:
+    # of that form a chip reads single rows, of the other eight at a time.
     relations: jax.Array
+    # [N', P] int32, the passages that an entry was read in, -1 in unused slots; None unless given.
     passages: jax.Array | None = None
-    factors: Factors | None = None
+    factors: Factors | None = None  # on one CPU device
+    # [N', d_e + d_r], [E[topic]; r], in bfloat16 for 'approx' and float32 for 'exact'; None on one
+    # CPU device, and until `search_keys.with_keys` has computed them.
     keys: jax.Array | None = None
+    # A function of the host that finds entries in place of a search, see `ann.searched_by`.
     propose: Callable | None = dataclasses.field(default=None, metadata={'static': True})
 
 
@@ -83,7 +66,7 @@ def shard_memory(
     `lax.approx_max_k` (expected recall 0.99). On one CPU device it is the exact one, and fast where
     equal topics lie together.
 
-    `topic` and `target` are [N] int32, `relations` [N, d_r] float32, float16 or bfloat16, and
+    `topic` and `target` are [N] int32, `relations` [N, d_r] float32 or float16, and
     `passages` [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
     InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
     """
@@ -123,6 +106,6 @@ def shard_memory(
 def _stored(relations, platform):
     """Relations [N, d_r] as `ShardedMemory` holds them."""
     if platform != 'tpu':
-        return relation_bits(relations)
+        return relations
     shape = (-1, _LANES) if relations.shape[1] % _LANES == 0 else (-1,)
     return relations.astype(np.float32).reshape(len(relations), *shape)

@@ -1,13 +1,9 @@
 """Changes a memory without retraining: `inject` adds, `delete` takes away, `compact` merges.
 
 An update writes new files, and then the manifest that names them, in one rename: whoever opens the
-memory finds the state before or the state after it, and so does whoever comes after a kill at any
-point. An update first notes in `update.json` what it writes and replaces. What the manifest then
-does not name is removed at the end of the update or by the next one, but not while somebody has a
-state open that needs it. Only what a killed injection has encoded is kept for its repetition, which
-goes on from there; any other update removes it.
-
-Entry ids stay what they are, and an id that was deleted is not given again.
+memory finds the state before or after it, also after a kill. What it replaces, noted in
+`update.json`, is removed by it or the next one, but not while somebody has a state open that needs
+it. Only what a killed injection has encoded is kept for its repetition.
 """
 
 import contextlib
@@ -32,38 +28,25 @@ from opql_jax.memory.relations import Halves
 
 @dataclasses.dataclass(frozen=True)
 class Deleted:
-    """What `delete` took away.
+    """What `delete` took away: ids of entries, rising, int64."""
 
-    Attributes:
-        entries: [n] int64, rising, ids of the entries that were living and are deleted now.
-        partly: [m] int64, rising: those of them that were averages over other passages' mentions
-            too, which are gone with them. Whoever wants to keep these injects them again, without
-            the deleted passage.
-    """
-
-    entries: np.ndarray
+    entries: np.ndarray  # [n], those that were living
+    # [m], those of them that were averages over other passages' mentions too, which are gone with
+    # them. Whoever wants to keep these injects them again, without the deleted passage.
     partly: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
 class Injection:
-    """What is injected into a memory besides the entries, and on what conditions.
+    """What is injected into a memory besides the entries, and on what conditions."""
 
-    Attributes:
-        vocab: the entity vocabulary that the entries speak of. It begins with all entities of the
-            memory's, in their order, and may go on with new ones; this is checked by hashing as
-            many of its entities as the memory has.
-        encoder_hash: `params_hash` of the encoder, which must be the one that built the memory.
-        embed: ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which
-            `Memory.entity_rows` then has after those of former injections. Needed if there are any.
-        covers: which text the memory then has; as before if None.
-        expected_state: `Memory.hash` of the state for which the entries were chosen; any if None.
-    """
-
-    vocab: EntityVocab
-    encoder_hash: str
+    vocab: EntityVocab  # all entities of the memory in their order, and perhaps new ones
+    encoder_hash: str  # `params_hash` of the encoder, which must be the one that built the memory
+    # Ids of the new entities [m] int64, rising -> their embeddings [m, d_e], which
+    # `Memory.entity_rows` then has after those of former injections. Needed if there are any.
     embed: Callable[[np.ndarray], np.ndarray] | None = None
-    covers: manifest_lib.Covers | None = None
+    covers: manifest_lib.Covers | None = None  # which text the memory then has; None: as before
+    # `Memory.hash` of the state for which the entries were chosen; any if None.
     expected_state: str | None = None
 
 
@@ -71,26 +54,19 @@ def inject(directory, entries: EntryTable, encode: Encode, injection: Injection)
     """Adds entries for new mention pairs as one more segment, with the options of the build.
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
-    injection that is run again, when nothing else was done to the memory since, goes on where it
-    was killed, or finds its work done and changes nothing. Several processes (see
-    `core.distributed`) that share the directory take the shards in turn; the first one does the
-    rest. New entries have the ids from the former `next_entry` on.
+    injection that is run again goes on where it was killed, or finds its work done. Several
+    processes share the work as in `build`. New entries have the ids from `next_entry` on.
 
     Args:
         directory: a finished memory.
         entries: the mention pairs, in any order; there may be none if there are new entities or
-            `covers`. Passage ids are those of the passage table with which the memory will be
-            opened, which goes on from that of the older entries.
+            `covers`. Passage ids go on from those of the older entries.
         encode: their relations, by the encoder and in the form of the memory.
         injection: see there.
 
-    Raises:
-        InputError: no memory, another encoder, a vocabulary that does not begin with the memory's,
-            bad entity ids, no entries, new entities without `embed`, relations or embeddings of the
-            wrong shape, of the other form or not finite, or another process changing this memory,
-            now or since it was in the expected state.
-        OSError: the disk is full or the directory cannot be written; the memory is as it was, and a
-            repetition goes on.
+    InputError: what is injected does not fit the memory, or another process changes it, now or
+    since it was in the expected state. OSError: the directory cannot be written; the memory is as
+    it was, and a repetition goes on.
     """
     directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
     origin = manifest_lib.Injected(entries.hash(), vocab.hash(), covers)

@@ -12,13 +12,14 @@ read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to paramet
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
 import safetensors
+from flax import traverse_util
 from tokenizers import Tokenizer
 
 from opql_jax.core import files
@@ -32,6 +33,7 @@ from opql_jax.data.tokenizer import (
     word_id,
 )
 from opql_jax.models.encoder import RelationEncoder, shape_differences
+from opql_jax.models.hugging_face_tensors import layout
 from opql_jax.models.modern_bert import ModernEncoder
 
 # What RelationEncoder computes; other checkpoints would load and give wrong results. These are the
@@ -48,18 +50,9 @@ class _Family(NamedTuple):
     # Whether the position of the first token is not 0 but the id of padding and 1.
     positions_after_padding: bool = False
     relative: bool = False  # whether distances of tokens bias attention
-    renamed: Mapping[str, str] = {}  # parts of names of tensors in BERT, and what they are here
 
 
-# MPNet's names for parts of BERT's tensor names, and its number of distance buckets, which is fixed
-# in transformers.
-MPNET_NAMES = {
-    'attention.self.query': 'attention.attn.q',
-    'attention.self.key': 'attention.attn.k',
-    'attention.self.value': 'attention.attn.v',
-    'attention.output.dense': 'attention.attn.o',
-    'attention.output.LayerNorm': 'attention.LayerNorm',
-}
+# The number of an MPNet's distance buckets, which is fixed in transformers.
 MPNET_BUCKETS = 32
 
 _FAMILIES = {
@@ -70,7 +63,6 @@ _FAMILIES = {
         pad=1,
         positions_after_padding=True,
         relative=True,
-        renamed=MPNET_NAMES,
     ),
 }
 
@@ -113,11 +105,6 @@ class _Config(_Sizes):
         return f'{self.model_type}.'
 
     @property
-    def renamed(self) -> Mapping[str, str]:
-        """What tensors are called here, by names in BERT."""
-        return self.family.renamed
-
-    @property
     def pad(self) -> int:
         """The id of padding."""
         return self.family.pad if self.pad_token_id is None else self.pad_token_id
@@ -158,7 +145,6 @@ class _ModernConfig(_Sizes):
 
     first_position = 0
     prefix = 'model.'
-    renamed: ClassVar[Mapping[str, str]] = {}
 
     @property
     def pad(self) -> int:
@@ -235,9 +221,9 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
             )
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
-            tensor = _tensor_reader(file, tensors, config)
-            read = _modern_params if isinstance(config, _ModernConfig) else _encoder_params
-            return config.fields(), read(tensor, config)
+            fields, tensor = config.fields(), _tensor_reader(file, tensors, config)
+            encoder = encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)
+            return fields, _params(tensor, config, encoder)
     except safetensors.SafetensorError as e:
         raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
 
@@ -354,15 +340,13 @@ def _read_config(file) -> _Config | _ModernConfig:
 
 
 def _tensor_reader(file, tensors, config):
-    """`read(name, *shape)`: a tensor as float32, by its name in BERT; None stands for any size."""
+    """`read(name, *shape)`: a tensor as float32; None stands for any size."""
     stored_names = {}
     for stored in tensors.keys():
         name = stored.removeprefix(config.prefix).replace('LayerNorm.gamma', 'LayerNorm.weight')
         stored_names[name.replace('LayerNorm.beta', 'LayerNorm.bias')] = stored
 
     def read(name, *shape):
-        for of_bert, here in config.renamed.items():
-            name = name.replace(of_bert, here)
         if name not in stored_names:
             raise InputError(f'{file}: has no tensor {name!r}; is it a BERT with that many layers?')
         value = tensors.get_tensor(stored_names[name])
@@ -381,78 +365,21 @@ def _tensor_reader(file, tensors, config):
     return read
 
 
-def _encoder_params(tensor, config):
-    """Parameters of RelationEncoder without w_r and w_e, from `tensor(name, *shape)`."""
-    hidden, mlp, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
-
-    def norm(name):
-        return {'scale': tensor(f'{name}.weight', hidden), 'bias': tensor(f'{name}.bias', hidden)}
-
-    def dense(name, inputs, outputs):  # torch stores [outputs, inputs]
-        return {
-            'kernel': tensor(f'{name}.weight', outputs, inputs).T,
-            'bias': tensor(f'{name}.bias', outputs),
-        }
-
-    def layer(prefix):
-        names = (f'{prefix}.attention.self.{part}' for part in ('query', 'key', 'value'))
-        parts, qkv = [dense(name, hidden, hidden) for name in names], {}
-        for name in ('kernel', 'bias'):
-            stacked = np.stack([part[name] for part in parts], axis=-2)
-            qkv[name] = stacked.reshape(*stacked.shape[:-1], heads, -1)
-        out = dense(f'{prefix}.attention.output.dense', hidden, hidden)
-        return {
-            'qkv': qkv,
-            'attention_out': out | {'kernel': out['kernel'].reshape(heads, -1, hidden)},
-            'attention_norm': norm(f'{prefix}.attention.output.LayerNorm'),
-            'mlp_in': dense(f'{prefix}.intermediate.dense', hidden, mlp),
-            'mlp_out': dense(f'{prefix}.output.dense', mlp, hidden),
-            'mlp_norm': norm(f'{prefix}.output.LayerNorm'),
-        }
-
-    tokens = tensor('embeddings.word_embeddings.weight', config.vocab_size, hidden)
-    tokens[[0, config.pad]] = tokens[[config.pad, 0]]
-    positions = tensor(
-        'embeddings.position_embeddings.weight', config.max_position_embeddings, hidden
-    )
-    positions = positions[config.first_position :]
+def _params(tensor, config, encoder):
+    """The parameters of an encoder without w_r and w_e, from `tensor(name, *shape)`."""
+    stored = layout(encoder)
+    positions = stored.pop('position_embedding/embedding', None)
     params = {
-        'token_embedding': {'embedding': tokens},
-        'embedding_norm': norm('embeddings.LayerNorm'),
-        **{f'layers_{i}': layer(f'encoder.layer.{i}') for i in range(config.num_hidden_layers)},
+        name: each.joined([tensor(part, *each.stored) for part in each.tensors])
+        for name, each in stored.items()
     }
-    if config.family.relative:  # MPNet, which has no segments
-        params['relative_bias'] = {
-            'embedding': tensor('encoder.relative_attention_bias.weight', MPNET_BUCKETS, heads)
-        }
-    else:
-        positions = positions + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
-    return {**params, 'position_embedding': {'embedding': positions}}
-
-
-def _modern_params(tensor, config):
-    """Parameters of ModernEncoder without w_r and w_e, from `tensor(name, *shape)`."""
-    hidden, mlp, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
-    norm = lambda name: {'scale': tensor(f'{name}.weight', hidden)}
-    kernel = lambda name, inputs, outputs: tensor(f'{name}.weight', outputs, inputs).T
-
-    def layer(i):
-        qkv = kernel(f'layers.{i}.attn.Wqkv', hidden, 3 * hidden).reshape(hidden, 3, heads, -1)
-        out = kernel(f'layers.{i}.attn.Wo', hidden, hidden).reshape(heads, -1, hidden)
-        params = {
-            'qkv': {'kernel': qkv},
-            'attention_out': {'kernel': out},
-            'mlp_in': {'kernel': kernel(f'layers.{i}.mlp.Wi', hidden, 2 * mlp)},
-            'mlp_out': {'kernel': kernel(f'layers.{i}.mlp.Wo', mlp, hidden)},
-            'mlp_norm': norm(f'layers.{i}.mlp_norm'),
-        }
-        return params | ({'attention_norm': norm(f'layers.{i}.attn_norm')} if i else {})
-
-    tokens = tensor('embeddings.tok_embeddings.weight', config.vocab_size, hidden)
+    tokens = params['token_embedding/embedding']
     tokens[[0, config.pad]] = tokens[[config.pad, 0]]
-    return {
-        'token_embedding': {'embedding': tokens},
-        'embedding_norm': norm('embeddings.norm'),
-        'final_norm': norm('final_norm'),
-        **{f'layers_{i}': layer(i) for i in range(config.num_hidden_layers)},
-    }
+    if positions:
+        hidden = config.hidden_size
+        table = tensor(*positions.tensors, config.max_position_embeddings, hidden)
+        table = table[config.first_position :]
+        if not encoder.relative_buckets:  # an MPNet has no segments
+            table = table + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
+        params['position_embedding/embedding'] = table
+    return traverse_util.unflatten_dict(params, sep='/')

@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec
 from opql_jax.core.errors import check_choice
 from opql_jax.core.progress import logged
 from opql_jax.data import batching, markup
+from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.host_encoder import unit
 from opql_jax.parallel.mesh import batch_devices, batch_spec, make_mesh, platform_of, replicate
@@ -81,6 +82,18 @@ class BatchedEncoder:
         while queue:
             yield _finished(*queue.popleft())
 
+    def all(
+        self, lengths, make_batch: Callable[..., tuple], size: int, what: str = ''
+    ) -> np.ndarray:
+        """The results [n, size] float32 of all rows, in order; the log counts `what`, if given."""
+        out = np.empty((len(lengths), size), np.float32)
+        batches = self(lengths, make_batch)
+        if what:
+            batches = logged(batches, len(lengths), what, rows_of_batch)
+        for rows, found in batches:
+            out[rows] = found
+        return out
+
     def plan(self, lengths) -> Iterator[tuple[np.ndarray, int, int]]:
         """The batches of rows of these lengths [n]: indices, size in rows, length in tokens."""
         order = np.argsort(-lengths, kind='stable')
@@ -106,6 +119,18 @@ def _run(apply, encoder, mesh, params, batch):
     return run(params, batch)
 
 
+def token_rows(
+    rows: Sequence[np.ndarray], special: SpecialIds, *columns: np.ndarray
+) -> tuple[np.ndarray, Callable[..., tuple]]:
+    """The lengths and `make_batch` that `BatchedEncoder` takes, of tokens; columns are [n, ...]."""
+
+    def make_batch(chosen, size, length):
+        tokens = batching.pad_tokens([rows[i] for i in chosen], size, length, special)
+        return tokens, *(batching.filled(column[chosen], size, 0) for column in columns)
+
+    return np.array([len(row) for row in rows], np.int64), make_batch
+
+
 def rows_of_batch(batch: tuple[np.ndarray, np.ndarray]) -> int:
     """How many rows a batch of `BatchedEncoder` has."""
     return len(batch[0])
@@ -115,7 +140,8 @@ def _finished(rows, results):
     return rows, np.asarray(results)[: len(rows)]
 
 
-def _marked(encoder, params, *batch):
+def marked_relations(encoder, params, *batch):
+    """The relations [n, d_r] of marked pairs: tokens [n, L], positions [n] of [R1] and [R2]."""
     return encoder.apply({'params': params}, *batch)
 
 
@@ -127,15 +153,14 @@ class MarkedPairEncoder:
         encoder: RelationEncoder,
         params,
         source,
-        masked: bool = True,
     ):
         """Places the parameters on all devices.
 
         `source` is a `Prepared`, or has its `records` (with `read` and `sizes`), `pairs` and
-        `special`; `masked` says whether [ENT] replaces the names of topic and target.
+        `special`.
         """
-        self._source, self._masked, self._relation_dim = source, masked, encoder.relation_dim
-        self.batched = BatchedEncoder(_marked, encoder, params)
+        self._source, self._relation_dim = source, encoder.relation_dim
+        self.batched = BatchedEncoder(marked_relations, encoder, params)
 
     def __call__(self, rows) -> np.ndarray:
         """Relations [n, d_r] of the pairs `rows` [n] of the source; InputError: one is too long."""
@@ -143,13 +168,8 @@ class MarkedPairEncoder:
         passages, passage = np.unique(pairs['passage'][rows], return_inverse=True)
         topic, target = pairs['topic_mention'][rows], pairs['target_mention'][rows]
         texts = self._source.records.read(passages)
-        how = self._source.special, self._masked
-        marked = markup.MarkedPairs(texts, passage, topic, target, *how)
-        relations = np.empty((len(rows), self._relation_dim), np.float32)
-        batches = self.batched(marked.lengths, marked.batch)
-        for batch_rows, found in logged(batches, len(rows), 'pairs encoded', rows_of_batch):
-            relations[batch_rows] = found
-        return relations
+        marked = markup.MarkedPairs(texts, passage, topic, target, self._source.special)
+        return self.batched.all(marked.lengths, marked.batch, self._relation_dim, 'pairs encoded')
 
 
 def _ends_of_spans(encoder, params, tokens, first, last):
@@ -230,17 +250,13 @@ class SpanPairEncoder:
     def _encode_passages(self, passages) -> None:
         special, records = self._source.special, self._source.records.read(passages)
         texts = [markup.place_mentions(passage, special) for passage in records]
-
-        def make_batch(chosen, size, length):
-            tokens = batching.pad_tokens([texts[i].tokens for i in chosen], size, length, special)
-            ends = lambda name: batching.pad_rows(
-                [getattr(texts[i], name) for i in chosen], size, (self._max_mentions,)
-            )
-            return tokens, ends('first'), ends('last')
-
-        lengths = np.array([len(text.tokens) for text in texts], np.int64)
+        width = (self._max_mentions,)
+        ends = (
+            batching.pad_rows([getattr(text, name) for text in texts], len(texts), width)
+            for name in ('first', 'last')
+        )
         # For a memory it is most of the work, and comes before the first pair.
-        batches = self.batched(lengths, make_batch)
+        batches = self.batched(*token_rows([text.tokens for text in texts], special, *ends))
         for chosen, spans in logged(batches, len(passages), 'new passages encoded', rows_of_batch):
             for i, spans_of_passage in zip(chosen, spans):
                 first, end = self._first_mention[passages[i] : passages[i] + 2]
@@ -275,9 +291,6 @@ def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) 
         tokens[len(chosen) :, :2] = special.cls, special.sep
         return tokens, position[:, None]
 
-    vectors = np.empty((len(masked.lengths), encoder.entity_dim), np.float32)
     # Fewer lengths than of pairs, as mentions of new entities are few and each length is compiled.
     batched = BatchedEncoder(_mention, encoder, params, batching.BUCKET_LENGTHS)
-    for rows, found in batched(masked.lengths, make_batch):
-        vectors[rows] = found
-    return vectors
+    return batched.all(masked.lengths, make_batch, encoder.entity_dim)

@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from opql_jax.core.progress import logged
-from opql_jax.data import batching
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.models.bulk_encoding import BatchedEncoder, rows_of_batch
+from opql_jax.models.bulk_encoding import BatchedEncoder, token_rows
 from opql_jax.models.encoder import RelationEncoder
 
 # Added to each direction's variance, as a share of the mean one, so that directions in which states
@@ -42,21 +40,14 @@ def read_names(
         bound = encoder.bind({'params': params})
         h = bound.lower_layers(tokens, num_lower)
         inside = jnp.take_along_axis(h, position[:, :, None], axis=1)
-        return jnp.concatenate(
-            [inside, bound.upper_layers(h, tokens, num_lower, positions=position)], axis=1
-        ).astype(jnp.float32)
+        top = bound.upper_layers(h, tokens, num_lower, positions=position)
+        return jnp.concatenate([inside, top], axis=2)[:, 0].astype(jnp.float32)
 
-    def make_batch(chosen, size, length):
-        position = np.zeros((size, 1), np.int32)
-        position[: len(chosen), 0] = start[chosen]
-        return batching.pad_tokens([tokens[i] for i in chosen], size, length, special), position
-
-    states = np.empty((len(tokens), 2, encoder.hidden_size), np.float32)
-    lengths = np.array([len(row) for row in tokens], np.int64)
-    batches = BatchedEncoder(read, encoder, params, (length,))(lengths, make_batch)
-    for chosen, found in logged(batches, len(tokens), 'names read', rows_of_batch):
-        states[chosen] = found
-    return states[:, 0], states[:, 1]
+    batched = BatchedEncoder(read, encoder, params, (length,))
+    rows = token_rows(tokens, special, start[:, None])
+    states = batched.all(*rows, 2 * encoder.hidden_size, 'names read')
+    inside, top = np.split(states, 2, axis=1)
+    return inside, top
 
 
 def rows_of_states(

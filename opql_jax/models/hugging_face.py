@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from flax import traverse_util
 from tokenizers import Tokenizer, processors
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import exchanged_padding, special_ids
-from opql_jax.models.bert import MPNET_BUCKETS, MPNET_NAMES
+from opql_jax.models.bert import MPNET_BUCKETS
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.hugging_face_tensors import layout
 from opql_jax.models.modern_bert import ModernEncoder
 
 # As `models.bert` adds the embedding of the one segment to the positions, segments are zeros.
@@ -69,10 +71,10 @@ def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dic
             f'relative_buckets={encoder.relative_buckets}: an MPNet has {MPNET_BUCKETS}, so '
             'transformers has no such model'
         )
-    kind = _mpnet if encoder.relative_buckets else _bert
-    if isinstance(encoder, ModernEncoder):
-        kind = _modern_bert
-    config, tensors = kind(encoder, params)
+    tensors = {}
+    flat = traverse_util.flatten_dict(params, sep='/')
+    for name, stored in layout(encoder).items():
+        tensors |= stored.split(np.asarray(flat[name]))
     sizes = {
         'vocab_size': encoder.vocab_size,
         'hidden_size': encoder.hidden_size,
@@ -82,54 +84,47 @@ def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dic
         'max_position_embeddings': encoder.max_length,
         'pad_token_id': PAD_ID,
     }
+    if isinstance(encoder, ModernEncoder):
+        config = _modern_bert(encoder)
+    elif encoder.relative_buckets:
+        config, tensors = _mpnet(encoder, tensors)
+    else:
+        config = _bert(encoder) | {'type_vocab_size': _SEGMENTS}
+        segments = np.zeros((_SEGMENTS, encoder.hidden_size))
+        tensors['embeddings.token_type_embeddings.weight'] = segments
     return sizes | config, {name: _array(value) for name, value in tensors.items()}
 
 
-def _bert(encoder, params):
-    config = {
+def _bert(encoder) -> dict[str, Any]:
+    return {
         'model_type': 'bert',
         'architectures': ['BertModel'],
-        'type_vocab_size': _SEGMENTS,
         'hidden_act': 'gelu',
         'hidden_dropout_prob': encoder.dropout_rate,
         'attention_probs_dropout_prob': encoder.dropout_rate,
         'layer_norm_eps': encoder.layer_norm_epsilon,
     }
-    tensors = {
-        'embeddings.word_embeddings.weight': params['token_embedding']['embedding'],
-        'embeddings.position_embeddings.weight': params['position_embedding']['embedding'],
-        'embeddings.token_type_embeddings.weight': np.zeros((_SEGMENTS, encoder.hidden_size)),
-        **_norm('embeddings', params['embedding_norm']),
-    }
-    for i in range(encoder.num_layers):
-        tensors |= _layer(f'encoder.layer.{i}', params[f'layers_{i}'], encoder.hidden_size)
-    return config, tensors
 
 
-def _mpnet(encoder, params):
+def _mpnet(encoder, tensors):
     """As a BERT, but with a distance bias, and padding of id 1 that takes the first positions."""
-    config, bert = _bert(encoder, params)
-    pad, segments = 1, 'embeddings.token_type_embeddings.weight'
-    config |= {
+    pad = 1
+    config = _bert(encoder) | {
         'model_type': 'mpnet',
         'architectures': ['MPNetModel'],
         'relative_attention_num_buckets': MPNET_BUCKETS,
+        'max_position_embeddings': encoder.max_length + pad + 1,
+        'pad_token_id': pad,
     }
-    config |= {'max_position_embeddings': encoder.max_length + pad + 1, 'pad_token_id': pad}
-    del config['type_vocab_size'], bert[segments]
-    tensors = {'encoder.relative_attention_bias.weight': params['relative_bias']['embedding']}
-    for name, value in bert.items():
-        for of_bert, here in MPNET_NAMES.items():
-            name = name.replace(of_bert, here)
-        tensors[name] = np.asarray(value)
     words, positions = 'embeddings.word_embeddings.weight', 'embeddings.position_embeddings.weight'
-    tensors[words] = np.concatenate([tensors[words][[pad, PAD_ID]], tensors[words][pad + 1 :]])
-    tensors[positions] = np.pad(tensors[positions], ((pad + 1, 0), (0, 0)))
-    return config, tensors
+    return config, tensors | {
+        words: np.concatenate([tensors[words][[pad, PAD_ID]], tensors[words][pad + 1 :]]),
+        positions: np.pad(tensors[positions], ((pad + 1, 0), (0, 0))),
+    }
 
 
-def _modern_bert(encoder, params):
-    config = {
+def _modern_bert(encoder) -> dict[str, Any]:
+    return {
         'model_type': 'modernbert',
         'architectures': ['ModernBertModel'],
         'hidden_activation': 'gelu',
@@ -144,46 +139,6 @@ def _modern_bert(encoder, params):
         # It has none of these, and the defaults may exceed its vocabulary.
         **dict.fromkeys(('bos_token_id', 'eos_token_id', 'cls_token_id', 'sep_token_id')),
     }
-    hidden = encoder.hidden_size
-    tensors = {
-        'embeddings.tok_embeddings.weight': params['token_embedding']['embedding'],
-        'embeddings.norm.weight': params['embedding_norm']['scale'],
-        'final_norm.weight': params['final_norm']['scale'],
-    }
-    for i in range(encoder.num_layers):
-        layer, prefix = params[f'layers_{i}'], f'layers.{i}'
-        kernel = lambda name: np.asarray(layer[name]['kernel'])
-        tensors[f'{prefix}.attn.Wqkv.weight'] = kernel('qkv').reshape(hidden, 3 * hidden).T
-        tensors[f'{prefix}.attn.Wo.weight'] = kernel('attention_out').reshape(hidden, hidden).T
-        tensors[f'{prefix}.mlp.Wi.weight'] = kernel('mlp_in').T
-        tensors[f'{prefix}.mlp.Wo.weight'] = kernel('mlp_out').T
-        tensors[f'{prefix}.mlp_norm.weight'] = layer['mlp_norm']['scale']
-        if i:
-            tensors[f'{prefix}.attn_norm.weight'] = layer['attention_norm']['scale']
-    return config, tensors
-
-
-def _layer(prefix: str, layer, hidden: int) -> dict[str, np.ndarray]:
-    """The tensors of a layer."""
-    kernel, bias = (np.asarray(layer['qkv'][name]) for name in ('kernel', 'bias'))
-    out = np.asarray(layer['attention_out']['kernel']).reshape(hidden, hidden)
-    tensors = _dense(f'{prefix}.attention.output.dense', out, layer['attention_out']['bias'])
-    for i, part in enumerate(('query', 'key', 'value')):
-        name = f'{prefix}.attention.self.{part}'
-        tensors |= _dense(name, kernel[:, i].reshape(hidden, hidden), bias[i].reshape(hidden))
-    for name, part in (('intermediate.dense', 'mlp_in'), ('output.dense', 'mlp_out')):
-        tensors |= _dense(f'{prefix}.{name}', layer[part]['kernel'], layer[part]['bias'])
-    tensors |= _norm(f'{prefix}.attention.output', layer['attention_norm'])
-    return tensors | _norm(f'{prefix}.output', layer['mlp_norm'])
-
-
-def _dense(name: str, kernel, bias) -> dict[str, np.ndarray]:
-    """A kernel [inputs, outputs] and a bias as torch stores them, [outputs, inputs]."""
-    return {f'{name}.weight': np.asarray(kernel).T, f'{name}.bias': np.asarray(bias)}
-
-
-def _norm(name: str, norm) -> dict[str, np.ndarray]:
-    return {f'{name}.LayerNorm.weight': norm['scale'], f'{name}.LayerNorm.bias': norm['bias']}
 
 
 def _array(value) -> np.ndarray:

@@ -113,20 +113,15 @@ class Encoded(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """The retrieval of one hop for B = n T queries, one per topic slot.
+    """The retrieval of one hop for B = n T queries, one per topic slot."""
 
-    Attributes:
-        log_probs: [B, 1 + k] float32, of null (lambda) and of the entries (beta); very negative in
-            unused slots.
-        entries: [B, k] int32, rows of the memory in the order of the search, whose weights a filter
-            changes; -1 in unused slots. In training gold entries follow.
-        topics, targets: [B, k] int32, of the entries.
-    """
-
+    # [B, 1 + k] float32, of null (lambda) and of the entries (beta); very negative if unused.
     log_probs: jax.Array
+    # [B, k] int32, rows of the memory in the order of the search, whose weights a filter changes;
+    # -1 in unused slots. In training gold entries follow.
     entries: jax.Array
-    topics: jax.Array
-    targets: jax.Array
+    topics: jax.Array  # [B, k] int32, of the entries
+    targets: jax.Array  # likewise
 
 
 class Output(NamedTuple):

@@ -24,8 +24,6 @@ KINDS = ('person', 'organisation', 'place', THING)
 _CERTAIN = frozenset({*VALUES, CONCEPT, TITLE_KIND, 'group', 'language'})
 # Bonus of the recognised kind, in log-odds.
 _RECOGNISED = 1.0
-# Weight decay, for inputs of unit variance, and steps of L-BFGS.
-_DECAY, _STEPS = 1e-3, 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,46 +85,3 @@ def kinds_of_entities(
         # A work is a thing, too.
         kinds.append(kind if found == THING and kind not in (*KINDS, UNKNOWN_KIND) else found)
     return kinds
-
-
-def fit(vectors: np.ndarray, kinds: Sequence[str]) -> MentionKinds:
-    """Learns from mentions' vectors [n, hidden_size] and kinds; InputError: none, or no KINDS."""
-    import jax  # take a while, and whoever asks needs none of them
-    import jax.numpy as jnp
-    import optax
-
-    if not len(vectors) or (wrong := set(kinds) - set(KINDS)):
-        raise InputError(
-            f'expected mentions of kinds {KINDS}, found '
-            f'{sorted(wrong) if len(vectors) else "no mention"}'
-        )
-    vectors = vectors.astype(np.float32)
-    mean, scale = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
-    inputs = jnp.asarray((vectors - mean) / scale)
-    labels = jnp.asarray([KINDS.index(kind) for kind in kinds])
-
-    def loss(params):
-        log_likelihood = -optax.softmax_cross_entropy_with_integer_labels(
-            inputs @ params['kernel'] + params['bias'], labels
-        )
-        return _DECAY * (params['kernel'] ** 2).sum() - log_likelihood.mean()
-
-    optimiser = optax.lbfgs()
-    value_and_grad = optax.value_and_grad_from_state(loss)
-
-    def step(carry, _):
-        params, state = carry
-        value, grad = value_and_grad(params, state=state)
-        updates, state = optimiser.update(
-            grad, state, params, value=value, grad=grad, value_fn=loss
-        )
-        return (optax.apply_updates(params, updates), state), None
-
-    params = {'kernel': jnp.zeros((vectors.shape[1], len(KINDS))), 'bias': jnp.zeros(len(KINDS))}
-    (params, _), _ = jax.jit(
-        lambda params: jax.lax.scan(step, (params, optimiser.init(params)), length=_STEPS)
-    )(params)
-    kernel = np.asarray(params['kernel']) / scale[:, None]
-    return MentionKinds(
-        kernel.astype(np.float32), np.asarray(params['bias'] - mean @ kernel, np.float32)
-    )

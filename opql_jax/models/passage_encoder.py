@@ -94,19 +94,12 @@ def _halves(encoder, params, mentions):
 
 
 class StoredPassages(NamedTuple):
-    """What a version of a knowledge base holds of its passages, by an encoder of the same `digest`.
+    """What a version of a knowledge base holds of its passages, by an encoder of one `digest`."""
 
-    Attributes:
-        text: its passages, which are not encoded again.
-        halves: [m, 2, d_r + 4] int8, as of `PassageEncoder.halves`, of the mentions of its pairs,
-            in their order.
-        kinds, vectors: as of `mention_kinds` and `vectors`; vectors to 8 bits a number.
-    """
-
-    text: PassageEncoder
-    halves: np.ndarray
-    kinds: np.ndarray
-    vectors: np.ndarray
+    text: PassageEncoder  # its passages, which are not encoded again
+    halves: np.ndarray  # as of `PassageEncoder.halves`, of the mentions of its pairs, in order
+    kinds: np.ndarray  # as of `mention_kinds`
+    vectors: np.ndarray  # as of `vectors`, to 8 bits a number
 
 
 class PassageEncoder:

@@ -5,46 +5,48 @@ The relation r of a step becomes `r + r C`, scaled to unit length, and the score
 memory stay as they are. Untrained, C is zero and the weights are one. A map also changes how often
 answers of a certain score are right, for which it has a correction of their log-odds.
 
-    manifest.json                the digest of the other file, and the encoder that it is for
-    map-<digest>.safetensors     C [d_r, d_r] and the weights, float32
-
-The manifest is replaced once the other file is complete, so that a killed training keeps the map
-that was there.
+It is stored in a `manifest.json`, which is replaced as a whole.
 """
 
 import dataclasses
-import hashlib
+import math
 import os
-import pathlib
+from typing import Annotated
 
+import msgspec
 import numpy as np
-import safetensors.numpy
 
 from opql_jax.core import files
-from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row, read_tensors
+from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
 from opql_jax.core.errors import InputError
+from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import (
+    MANIFEST,
     FolderFormat,
-    Manifest,
+    Header,
     ManifestError,
-    check_files,
-    checked_file,
     is_folder_of,
     read_manifest,
     write_manifest,
 )
 
 
-class MapManifest(Manifest, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a map."""
+class MapManifest(Header, forbid_unknown_fields=True, kw_only=True):
+    """A map as it is stored, see `QuestionMap`; with larger weights a score could overflow."""
 
     encoder: str  # `params_hash` of the encoder whose relations it changes
     questions: int  # how many it learnt from
+    change: bytes  # C [d_r, d_r] float32
+    cosine_weight: Annotated[float, msgspec.Meta(ge=-8, le=8)]
+    added_weight: Annotated[float, msgspec.Meta(ge=-8, le=8)]
+    longer: Annotated[float, msgspec.Meta(ge=-2, le=2)]
+    # `calibration.fit_added` gives at most 50.
+    log_odds: Annotated[float, msgspec.Meta(ge=-50, le=50)]
 
 
 FORMAT = FolderFormat(
     'opql-question-map',
-    1,
+    2,
     'a map of questions',
     'opql train',
     MapManifest,
@@ -58,9 +60,6 @@ LONGER = 0.08
 COMMIT = 3.0
 # Topics per hop, at most.
 TOPICS = 8
-# The weights, each with the largest that is accepted: training starts from 1, 1, 0 and 0 and stays
-# close, so that no score overflows. `calibration.fit_added` gives log-odds of at most 50.
-_WEIGHTS = {'cosine_weight': 8, 'added_weight': 8, 'longer': 2, 'log_odds': 50}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,11 +101,10 @@ class QuestionMap:
 
     def hash(self) -> str:
         """Hex sha256 of all of it."""
-        return hashlib.sha256(safetensors.numpy.save(self._tensors())).hexdigest()
+        return params_hash(self._arrays())
 
-    def _tensors(self) -> dict[str, np.ndarray]:
-        weights = {name: np.array(getattr(self, name), np.float32) for name in _WEIGHTS}
-        return {'change': np.ascontiguousarray(self.change, np.float32), **weights}
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.array(v, np.float32) for name, v in dataclasses.asdict(self).items()}
 
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
         """Writes the map, in place of an older one; `encoder` and `questions` as of `MapManifest`.
@@ -114,63 +112,31 @@ class QuestionMap:
         InputError: the folder holds something else, or a number is not finite.
         """
         folder = files.require_local(folder)
-        if folder.exists() and not _is_ours(folder):
+        others = folder.exists() and any(path.name[0] != '.' for path in folder.iterdir())
+        if others and not is_folder_of(folder, FORMAT):
             raise InputError(
                 f'{folder} holds other files, and no map of questions: move it elsewhere'
             )
-        if any(bad_row(np.atleast_2d(value)) is not None for value in self._tensors().values()):
+        values = self._arrays()
+        if any(bad_row(np.atleast_2d(value)) is not None for value in values.values()):
             raise InputError('the map has a number that is not finite: training diverged')
-        folder.mkdir(exist_ok=True)
-        name = f'map-{self.hash()[:16]}.safetensors'
-        before = read_manifest(folder, FORMAT).files if is_folder_of(folder, FORMAT) else {}
-        files.write_bytes(folder / name, safetensors.numpy.save(self._tensors()))
-        fields = {'encoder': encoder, 'questions': questions}
-        write_manifest(folder, FORMAT, fields, {name: files.digest(folder / name)})
-        files.remove_below(folder, before.keys() - {name})
+        change = values.pop('change').tobytes()
+        fields = {'encoder': encoder, 'questions': questions, 'change': change}
+        write_manifest(folder, FORMAT, fields | {name: float(v) for name, v in values.items()})
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
         """Opens the map for an encoder of this `params_hash` (any if None); or ManifestError."""
         folder = files.require_local(folder)
         stated = read_manifest(folder, FORMAT)
-        try:
-            return cls._read_stated(folder, stated, encoder)
-        except (ManifestError, OSError):
-            if read_manifest(folder, FORMAT) == stated:
-                raise
-            # It was trained again meanwhile, which removes the file before.
-            return cls.read(folder, encoder)
-
-    @classmethod
-    def _read_stated(
-        cls, folder: pathlib.Path, stated: MapManifest, encoder: str | None
-    ) -> 'QuestionMap':
-        check_files(folder, stated, FORMAT)
         if encoder not in (None, stated.encoder):
             raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
-        if len(stated.files) != 1:
-            raise FORMAT.damaged(folder, f'lists {len(stated.files)} files, not one')
-        path = checked_file(folder, next(iter(stated.files)), stated, FORMAT)
-        try:
-            tensors = read_tensors(path.read_bytes())
-        except InputError as error:
-            raise FORMAT.damaged(path, error) from error
-        dim = np.shape(tensors.get('change', ()))[:1] or (0,)
-        found = {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
-        shapes = {'change': dim * 2, **dict.fromkeys(_WEIGHTS, ())}
-        if found != {name: (shape, np.dtype(np.float32)) for name, shape in shapes.items()}:
-            raise FORMAT.damaged(path, 'not the tensors of a map')
-        largest = {'change': MAX_MAGNITUDE, **_WEIGHTS}
-        for name, tensor in tensors.items():
-            if bad_row(np.atleast_1d(tensor), largest[name]) is not None:
-                bad = f'{name} has a number that is not finite, or above {largest[name]:g}'
-                raise FORMAT.damaged(path, bad)
-        return cls(tensors['change'], *(float(tensors[name]) for name in _WEIGHTS))
-
-
-def _is_ours(folder: pathlib.Path) -> bool:
-    """Whether a folder has nothing but what `write` leaves, finished or not."""
-    unfinished = all(
-        path.name.startswith('map-') or path.name.startswith('.') for path in folder.iterdir()
-    )
-    return unfinished or is_folder_of(folder, FORMAT)
+        dim = math.isqrt(len(stated.change) // 4)
+        if len(stated.change) != 4 * dim**2 or not dim:
+            raise FORMAT.damaged(folder / MANIFEST, 'change is no square matrix')
+        change = np.frombuffer(stated.change, np.float32).reshape(dim, dim)
+        if bad_row(change) is not None:
+            bad = f'change has a number that is not finite, or above {MAX_MAGNITUDE:g}'
+            raise FORMAT.damaged(folder / MANIFEST, bad)
+        weights = stated.cosine_weight, stated.added_weight, stated.longer, stated.log_odds
+        return cls(change, *weights)

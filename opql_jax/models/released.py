@@ -30,6 +30,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import FolderFormat, Manifest
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.models.encoder_fields import EncoderFields, check_fields
+from opql_jax.models.hugging_face_tensors import layout
 from opql_jax.models.mention_kinds import MentionKinds
 
 if TYPE_CHECKING:
@@ -234,39 +235,11 @@ def module(encoder: 'RelationEncoder | EncoderFields') -> 'RelationEncoder':
 
 
 def _shapes(encoder: EncoderFields) -> dict[str, tuple[int, ...]]:
-    """The shapes of an encoder's parameters by name; InputError if there can be no such encoder.
-
-    Written out, as to trace the module takes as long as to read the parameters.
-    """
+    """The shapes of an encoder's parameters by name; InputError if there can be no such encoder."""
     check_fields(encoder)
-    hidden, heads, mlp = encoder.hidden_size, encoder.num_heads, encoder.mlp_size
-    norm = lambda name: {f'{name}.scale': (hidden,), f'{name}.bias': (hidden,)}
-    layer = {
-        'qkv.kernel': (hidden, 3, heads, hidden // heads),
-        'qkv.bias': (3, heads, hidden // heads),
-        'attention_out.kernel': (heads, hidden // heads, hidden),
-        'attention_out.bias': (hidden,),
-        'mlp_in.kernel': (hidden, mlp),
-        'mlp_in.bias': (mlp,),
-        'mlp_out.kernel': (mlp, hidden),
-        'mlp_out.bias': (hidden,),
-        **norm('attention_norm'),
-        **norm('mlp_norm'),
-    }
-    distances = (encoder.relative_buckets, heads)
-    return {
-        'token_embedding.embedding': (encoder.vocab_size, hidden),
-        'position_embedding.embedding': (encoder.max_length, hidden),
-        **norm('embedding_norm'),
-        **({'relative_bias.embedding': distances} if encoder.relative_buckets else {}),
-        **{
-            f'layers_{number}.{name}': shape
-            for number in range(encoder.num_layers)
-            for name, shape in layer.items()
-        },
-        'w_r.kernel': (2 * hidden, encoder.relation_dim),
-        'w_e.kernel': (hidden, 0),
-    }
+    shapes = {name.replace('/', '.'): stored.shape for name, stored in layout(encoder).items()}
+    w_r = 2 * encoder.hidden_size, encoder.relation_dim
+    return shapes | {'w_r.kernel': w_r, 'w_e.kernel': (encoder.hidden_size, 0)}
 
 
 def _rounded(name: str, value: np.ndarray) -> dict[str, np.ndarray]:

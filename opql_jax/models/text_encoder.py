@@ -89,12 +89,9 @@ class TextEncoder:
 
         The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
         """
-        make_batch = lambda chosen, size, length: (
-            batching.pad_tokens([rows[i] for i in chosen], size, length, self.special),
-        )
-        for chosen, states in self._states(
-            np.array([len(row) for row in rows], np.int64), make_batch
-        ):
+        from opql_jax.models.bulk_encoding import token_rows
+
+        for chosen, states in self._states(*token_rows(rows, self.special)):
             for i, of_row in zip(chosen, states):
                 yield int(i), of_row[: len(rows[i])]
 
@@ -134,22 +131,16 @@ class TextEncoder:
         they do not overlap. Of a long text the tokens around the pair are read. InputError: a span
         is empty, outside of its text or overlaps the other; names the text by its number.
         """
+        from opql_jax.models.bulk_encoding import token_rows
+
         given = _rows(texts, topic_spans=topic_spans, target_spans=target_spans)
         rows = [self._place(number, *row) for number, row in enumerate(given)]
 
-        def make_batch(chosen, size, length):
-            tokens = batching.pad_tokens([rows[i][0] for i in chosen], size, length, self.special)
-            first, last = (
-                batching.pad_rows([rows[i][end] for i in chosen], size, (2,)) for end in (1, 2)
-            )
-            return tokens, first, last, first[:, 0] > first[:, 1]
-
-        relations = np.empty((len(rows), self.dim), np.float32)
-        for chosen, found in self._relate(
-            np.array([len(row[0]) for row in rows], np.int64), make_batch
-        ):
-            relations[chosen] = found
-        return relations
+        tokens, *ends = zip(*rows) if rows else [()] * 3
+        first, last = (np.array(end, np.int32).reshape(-1, 2) for end in ends)
+        backward = first[:, 0] > first[:, 1]
+        batches = token_rows(tokens, self.special, first, last, backward)
+        return self._relate.all(*batches, self.dim)
 
     def encode_questions(
         self, texts: Sequence[str], topic_spans: Sequence[CharacterSpan]

@@ -21,14 +21,10 @@ class QueryLayout(NamedTuple):
     """How queries are placed: in equal shares, or whole on each device where that fails.
 
     The methods are for use inside `jax.shard_map`.
-
-    Attributes:
-        spec: the partition of arrays whose first dimension counts queries.
-        spec_of_slice: that of such arrays where each device has all queries of its slice.
     """
 
-    spec: PartitionSpec
-    spec_of_slice: PartitionSpec
+    spec: PartitionSpec  # of arrays whose first dimension counts queries
+    spec_of_slice: PartitionSpec  # of such arrays where each device has all queries of its slice
 
     @classmethod
     def of(cls, queries: int, mesh):

@@ -20,7 +20,9 @@ from typing import Any
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
 from opql_jax.recipes import catalog, cost, record, tables
-from opql_jax.recipes.recipe import Options, Recipe, inputs_of, run, states_of
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe, run, states_of
+from opql_jax.recipes.step import inputs_of
 
 # {option: how it is read, and its help}; `Options` has the defaults.
 _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
@@ -32,7 +34,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {
         str,
         'the model or the baseline, of recipes that have several; `list` names the values',
     ),
-    'protocol': (str, 'what the new relations are new to, see `novelty`'),
+    'protocol': (str, 'what the new relations are new to, see `following`'),
     'share': (int, 'percentage of the relations that are new'),
     'hops': (int, 'of the questions'),
 }

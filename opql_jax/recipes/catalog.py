@@ -24,7 +24,9 @@ from opql_jax.recipes import (
     slot_filling,
 )
 from opql_jax.recipes.cost import MACHINES, Machine
-from opql_jax.recipes.recipe import Function, Options, Recipe, Step
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Function, Step
 
 RECIPES = {
     recipe.name: recipe

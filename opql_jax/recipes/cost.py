@@ -10,19 +10,12 @@ from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flo
 
 
 class Machine(NamedTuple):
-    """Accelerators that are rented together.
+    """Accelerators that are rented together."""
 
-    Attributes:
-        kind: of a device, as JAX names it.
-        devices: how many.
-        utilisation: share of the peak that is assumed, with what devices exchange.
-        dollars: list price of a device for an hour, see `PRICED`.
-    """
-
-    kind: str
+    kind: str  # of a device, as JAX names it
     devices: int
-    utilisation: float
-    dollars: float
+    utilisation: float  # share of the peak that is assumed, with what devices exchange
+    dollars: float  # list price of a device for an hour, see `PRICED`
 
     def seconds(self, flops: float) -> float:
         """The time that so many FLOPs are taken to last."""
@@ -53,20 +46,13 @@ def with_prices(given: Sequence[str]) -> dict[str, Machine]:
 
 
 class Batch(NamedTuple):
-    """What a training step reads, and what it does with each row.
-
-    Attributes:
-        rows, tokens: of the texts.
-        positions: of a row at which its last layer is computed, see `encoder_flops`.
-        products: with all of E: scores of a mention, or the mean by them.
-        searches: of the whole memory.
-    """
+    """What a training step reads, and what it does with each row."""
 
     rows: int
     tokens: int
-    positions: int
-    products: int = 0
-    searches: int = 0
+    positions: int  # of a row at which its last layer is computed, see `encoder_flops`
+    products: int = 0  # with all of E: scores of a mention, or the mean by them
+    searches: int = 0  # of the whole memory
 
     def flops(self, encoder: RelationEncoder, entities: int, entries: int) -> float:
         """FLOPs of a step; a search has no backward pass."""

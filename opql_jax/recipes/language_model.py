@@ -7,20 +7,12 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from opql_jax.core import files
 from opql_jax.memory.manifest import read_manifest
-from opql_jax.recipes.recipe import (
-    KB,
-    Function,
-    Options,
-    Output,
-    Stage,
-    Step,
-    bound,
-    evaluate,
-    train,
-)
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.step import KB, Function, Output, Stage, Step, bound, evaluate, train
 
 # OPQL-LM; EaE, the same model without a memory; and OPQL-follow, where the memory alone answers.
 SYSTEMS = ('opql-lm', 'eae', 'opql-follow')
@@ -39,59 +31,61 @@ _SETTINGS: dict[str, dict] = {
 }
 
 
-def memory_of(system: str, memory: str) -> str | None:
-    """The memory of a system; EaE has none."""
-    return None if system == 'eae' else memory
+class LanguageModel(NamedTuple):
+    """The system that was chosen: how it is trained and asked."""
 
+    options: Options
+    stages: Mapping[str, Stage]
+    suffix: str = ''  # tells the models of a system apart
 
-def cloze(
-    options: Options,
-    stages: Mapping[str, Stage],
-    system: str,
-    start: str,
-    memory: str,
-    suffix: str = '',
-) -> Step:
-    """Pretraining on text with a hidden mention; `suffix` as of `finetuned`."""
-    bindings = {'INIT_FROM': start, 'MEMORY': memory_of(system, memory)}
-    bindings |= bound('objectives.Cloze', **_SETTINGS.get(system, {}))
-    return train(f'{system}-pretrained{suffix}', stages['lm_cloze'], options, **bindings)
+    def cloze(self, start: str, memory: str) -> Step:
+        """Pretraining on text with a hidden mention."""
+        own = {'INIT_FROM': start, 'MEMORY': self._memory(memory)}
+        return self._train('-pretrained', 'lm_cloze', 'Cloze', own)
 
+    def finetuned(
+        self, start: str, memory: str, questions: Output, text: str = 'text', **bindings
+    ) -> Step:
+        """Finetuning on questions."""
+        bindings |= {'INIT_FROM': start, 'MEMORY': self._memory(memory)}
+        bindings |= {'TEXT': text, 'QUESTIONS': questions}
+        return self._train('', 'lm_questions', 'AnswerQuestions', bindings)
 
-def finetuned(
-    options: Options,
-    stages: Mapping[str, Stage],
-    system: str,
-    start: str,
-    memory: str,
-    questions: Output,
-    text: str = 'text',
-    suffix: str = '',
-    **bindings,
-) -> Step:
-    """Finetuning on questions; `suffix` tells the models of a system apart."""
-    bindings |= {'INIT_FROM': start, 'MEMORY': memory_of(system, memory), 'TEXT': text}
-    bindings |= {'QUESTIONS': questions}
-    bindings |= bound('objectives.AnswerQuestions', **_SETTINGS.get(system, {}))
-    return train(f'{system}{suffix}', stages['lm_questions'], options, **bindings)
+    def asked(self, name: str, memory: str, questions: list[Output], text: str = 'text') -> Step:
+        """The answers over a memory, and their metrics."""
+        model = f'{self.options.system}{self.suffix}'
+        return evaluate(f'results/{model}/{name}', model, self._memory(memory), questions, text)
 
+    def finetuned_and_asked(
+        self,
+        start: str,
+        encoder: str,
+        memory: str,
+        injected_memory: str,
+        train_and_asked: Sequence[Output],
+    ) -> list[Step | Function]:
+        """Finetuning; other questions are asked, and again with their pairs injected (not EaE)."""
+        questions, others = train_and_asked
+        memories, injection = {'memory': memory}, []
+        if self._memory(memory):
+            memories['memory-injected'] = injected_memory
+            best = {'QUESTIONS': (others,), 'PAIRS_PER_ENTITY': 100}
+            injection = injected(injected_memory, memory, 'text', encoder, **best)
+        return [
+            *injection,
+            self.finetuned(start, memory, questions),
+            *(self.asked(name, of, [others]) for name, of in memories.items()),
+        ]
 
-def asked(
-    system: str,
-    name: str,
-    memory: str,
-    questions: list[Output],
-    text: str = 'text',
-    suffix: str = '',
-) -> Step:
-    """The answers of a system over a memory, and their metrics."""
-    return evaluate(
-        f'results/{system}{suffix}/{name}',
-        f'{system}{suffix}',
-        memory_of(system, memory),
-        questions,
-        text,
-    )
+    def _memory(self, memory: str) -> str | None:
+        """The memory of the system; EaE has none."""
+        return None if self.options.system == 'eae' else memory
+
+    def _train(self, part: str, stage: str, objective: str, bindings: dict) -> Step:
+        system = self.options.system
+        settings = bound(f'objectives.{objective}', **_SETTINGS.get(system, {}))
+        name, stages = f'{system}{part}{self.suffix}', self.stages
+        return train(name, stages[stage], self.options, **bindings, **settings)
 
 
 def copy_memory(source: str, target: str) -> None:
@@ -119,30 +113,6 @@ def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[
             {'ACTION': 'inject', **parts, **bindings},
             name,
         ),
-    ]
-
-
-def finetuned_and_asked(
-    options: Options,
-    stages: Mapping[str, Stage],
-    start: str,
-    encoder: str,
-    memory: str,
-    injected_memory: str,
-    train_and_asked: Sequence[Output],
-    suffix: str = '',
-) -> list[Step | Function]:
-    """Finetuning on questions; others are asked, and again with their pairs injected (not EaE)."""
-    system, (questions, others) = options.system, train_and_asked
-    memories, injection = {'memory': memory}, []
-    if system != 'eae':
-        memories['memory-injected'] = injected_memory
-        best = {'QUESTIONS': (others,), 'PAIRS_PER_ENTITY': 100}
-        injection = injected(injected_memory, memory, 'text', encoder, **best)
-    return [
-        *injection,
-        finetuned(options, stages, system, start, memory, questions, suffix=suffix),
-        *(asked(system, name, of, [others], suffix=suffix) for name, of in memories.items()),
     ]
 
 

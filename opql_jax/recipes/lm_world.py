@@ -6,18 +6,9 @@ others in their place, without a training step between.
 
 from opql_jax.datasets.synthetic.lm_world import write_lm_world
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.recipe import (
-    Function,
-    Options,
-    Output,
-    Recipe,
-    Step,
-    bound,
-    build_memory,
-    prepare,
-    stage,
-    train,
-)
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Function, Output, Step, bound, build_memory, prepare, stage, train
 
 # Many questions about one topic must do without what they ask for: these texts state nearly all of
 # it, and null is to be learnt, too.
@@ -45,7 +36,7 @@ def prepared(text: str, corpus: str, **bindings) -> Step:
 
 def lm_world(options: Options) -> list[Step | Function]:
     """A language model over a generated world, part of which is only in the memory."""
-    system = options.system
+    model, system = lm.LanguageModel(options, STAGES), options.system
     training = Output('world/questions/train.jsonl')
     questions = lambda *names: [Output(f'world/questions/{name}.jsonl') for name in names]
     world = {'directory': Output('world'), 'seed': options.world_seed}
@@ -59,12 +50,12 @@ def lm_world(options: Options) -> list[Step | Function]:
         # the text, by the names in them.
         train('align', STAGES['align'], options, INIT_FROM='relations'),
         build_memory('memory', 'align'),
-        lm.cloze(options, STAGES, system, 'align', 'memory'),
-        lm.finetuned(options, STAGES, system, f'{system}-pretrained', 'memory', training),
+        model.cloze('align', 'memory'),
+        model.finetuned(f'{system}-pretrained', 'memory', training),
     ]
     if system == 'eae':
         sets = questions('dev_known', 'held_out', 'changed', 'two_hop', 'conjunction')
-        return [*steps, lm.asked(system, 'none', 'memory', sets)]
+        return [*steps, model.asked('none', 'memory', sets)]
     for corpus in ('facts', 'changed'):
         steps += [prepared(f'text-{corpus}', corpus, EXTENDS='text')]
         steps += lm.injected(f'memory-{corpus}', 'memory', f'text-{corpus}', 'align')
@@ -72,9 +63,9 @@ def lm_world(options: Options) -> list[Step | Function]:
     of_changed = questions('dev_known', 'changed')
     return [
         *steps,
-        lm.asked(system, 'facts', 'memory-facts', of_facts, 'text-facts'),
-        lm.asked(system, 'without', 'memory', questions('dev_known', 'held_out')),
-        lm.asked(system, 'changed', 'memory-changed', of_changed, 'text-changed'),
+        model.asked('facts', 'memory-facts', of_facts, 'text-facts'),
+        model.asked('without', 'memory', questions('dev_known', 'held_out')),
+        model.asked('changed', 'memory-changed', of_changed, 'text-changed'),
     ]
 
 

@@ -6,23 +6,14 @@ they have in common.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
-from opql_jax.recipes.recipe import (
-    Options,
-    Output,
-    Recipe,
-    Stage,
-    Step,
-    bound,
-    build_memory,
-    evaluate,
-    prepare,
-    stage,
-    train,
-)
+from opql_jax.recipes.following import System
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Output, Step, bound, evaluate, prepare, stage, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
@@ -79,45 +70,12 @@ def pretrained(options: Options, suffix: str = '', **bindings) -> list[Step]:
     ]
 
 
-def followed(
-    options: Options,
-    row: str,
-    model: str,
-    memory: str,
-    text: str = 'text',
-    stage: Stage = STAGES['follow'],
-    hops: Sequence[int] = HOPS,
-    **bindings,
-) -> list[Step]:
-    """Following over a memory, trained and evaluated."""
-    names = [f'{number}-hop/{split}' for split in SPLITS for number in hops]
-    there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
-    follower = f'follow-{row}'
-    return [
-        train(follower, stage, options, INIT_FROM=model, TEXT=text, MEMORY=memory, **bindings),
-        evaluate(f'results/{row}', follower, memory, there, text),
-    ]
+def from_scratch(options: Options, suffix: str = '', **bindings) -> list[Step]:
+    """Text prepared, and an encoder pretrained on it."""
+    return [prepared(options), *pretrained(options, suffix, **bindings)]
 
 
-def aligned(options: Options) -> list[Step]:
-    """Text prepared, and an encoder pretrained and aligned with 1-hop questions."""
-    return [
-        prepared(options),
-        *pretrained(options),
-        train('align', STAGES['align'], options, INIT_FROM='relations'),
-    ]
-
-
-def opql(options: Options, row: str = 'opql', **bindings) -> list[Step]:
-    """OPQL: the memory of an encoder that was aligned with 1-hop questions."""
-    return [
-        *aligned(options),
-        build_memory('memory', 'align'),
-        *followed(options, row, 'align', 'memory', **bindings),
-    ]
-
-
-def released(options: Options) -> list[Step]:
+def from_released(options: Options) -> list[Step]:
     """Text prepared for the released encoder, and an entity table trained beside it."""
     encoder = str(RELEASED_ENCODER)  # by its path, so that its files are part of the record
     text, name = 'text-released', 'entities-released'
@@ -128,178 +86,158 @@ def released(options: Options) -> list[Step]:
     ]
 
 
-def opql_released(options: Options) -> list[Step]:
-    """OPQL-pretrained with the released encoder, which read labelled sentences, none of MetaQA."""
-    text, model, entries = 'text-released', 'entities-released', 'memory-released'
-    return [
-        *released(options),
-        build_memory(entries, model, text),
-        *followed(options, 'opql-released', model, entries, text, STAGES['follow-released']),
-    ]
+def _kv_entities(options: Options) -> list[Step]:
+    entities = train('kv-entities', STAGES['kv-memory-entities'], options)
+    return [prepared(options), entities]
 
 
-def opql_released_aligned(options: Options) -> list[Step]:
-    """OPQL with the released encoder, aligned; its follower also learns from other wordings."""
-    text, model, entries = 'text-released', 'align-released', 'memory-align-released'
-    follow = STAGES['follow-released']
-    return [
-        *released(options),
-        train(model, STAGES['align-released'], options, INIT_FROM='entities-released', TEXT=text),
-        build_memory(entries, model, text),
-        *followed(options, 'opql-released-aligned', model, entries, text, follow, **IN_OTHER_WORDS),
-    ]
+def pretrained_with(suffix: str, **bindings) -> System:
+    """OPQL-pretrained, its encoder pretrained otherwise."""
+    pretraining = functools.partial(from_scratch, suffix=suffix, **bindings)
+    return OPQL_PRETRAINED._replace(
+        pretraining=pretraining, model=f'relations{suffix}', memory=f'memory-pretrained{suffix}'
+    )
 
 
-def mean_mentions(options: Options) -> list[Step]:
-    """OPQL, ablation: an entry is the mean of up to 5 mentions of a pair."""
-    average = bound('build_memory.build_memory', mentions='average')
-    return [
-        *aligned(options),
-        build_memory('memory-mean', 'align', **average),
-        *followed(options, 'mean-mentions', 'align', 'memory-mean'),
-    ]
+def with_kb(row: str, data_gin: str, align: str, **bindings) -> System:
+    """A system that reads the knowledge base, with the entities and tokenizer of the text."""
+    text = f'text-{row}'
+
+    def pretraining(options):
+        of_text = {'TOKENIZER': Output('text/tokenizer.json'), **bindings}
+        of_text |= {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
+        return [*from_scratch(options), prepare(text, data_gin, **of_text)]
+
+    aligned = f'align-{row}', STAGES[align], {}
+    return OPQL._replace(pretraining=pretraining, align=aligned, memory=f'memory-{row}', text=text)
 
 
-def one_number_of_hops(options: Options) -> list[Step]:
-    """OPQL, ablation: a follower of one number of hops alone, as in the paper (section 3)."""
-    hops = options.hops
-    return opql(options, f'only-{hops}-hop', hops=(hops,), **splits_of(hops))
+def following(**settings) -> dict[str, Any]:
+    """Settings of a follower."""
+    return bound('objectives.Follow', **settings)
 
 
 def splits_of(hops: int) -> dict[str, Any]:
     """The binding that trains a follower on questions of so many hops alone."""
-    return bound('objectives.Follow', splits=(f'{hops}-hop/train',))
+    return following(splits=(f'{hops}-hop/train',))
 
 
-def opql_pretrained(
-    options: Options, row: str = 'opql-pretrained', suffix: str = '', **bindings
-) -> list[Step]:
-    """OPQL-pretrained: the memory of an encoder that saw no question."""
-    model, entries = f'relations{suffix}', f'memory-pretrained{suffix}'
-    return [
-        prepared(options),
-        *pretrained(options, suffix, **bindings),
-        build_memory(entries, model),
-        *followed(options, row, model, entries),
-    ]
+OPQL_PRETRAINED = System(from_scratch, 'relations', 'memory-pretrained', STAGES['follow'])
+OPQL = OPQL_PRETRAINED._replace(memory='memory', align=('align', STAGES['align'], {}))
+OPQL_RELEASED = System(
+    from_released,
+    'entities-released',
+    'memory-released',
+    STAGES['follow-released'],
+    text='text-released',
+)
+FAE_KB = with_kb('fae-kb', 'gin/data/metaqa_kb.gin', 'align')
+_MARKED = OPQL._replace(
+    align=('align-marked-pairs', STAGES['align-marked-pairs'], {}), memory='memory-marked-pairs'
+)
+# In the paper's form L_rel is over groups, pairs are marked with both names masked, and a follower
+# knows its topics by their centroid alone and may return to that of the question. Not the paper's:
+# all pairs are learnt from, the title stands in front of passages that lack it, and the filter acts
+# within the search.
+_PAPER_FORM = pretrained_with('_paper_groups', **_GROUPS)._replace(
+    align=('align-paper-form', STAGES['align-marked-pairs'], {}),
+    memory='memory-paper-form',
+    following=following(weigh_topics=False, exclude_topic=False),
+)
 
 
-def _over_marked_pairs(options: Options, form: str, suffix: str = '', **bindings) -> list[Step]:
-    """The steps up to a memory `memory-FORM` of pairs marked in text, both names masked."""
-    model, start = f'align-{form}', f'relations{suffix}'
-    return [
-        prepared(options),
-        *pretrained(options, suffix, **bindings),
-        train(model, STAGES['align-marked-pairs'], options, INIT_FROM=start),
-        build_memory(f'memory-{form}', model),
-    ]
+def answered(options: Options, row: str, system: System, hops: Sequence[int] = HOPS) -> list[Step]:
+    """A system trained, and asked questions of some numbers of hops."""
+    steps, _, memory, follower = system.trained(options, f'follow-{row}')
+    names = [f'{number}-hop/{split}' for split in SPLITS for number in hops]
+    there = [name for name in names if (options.data / f'metaqa/{name}.txt').exists()]
+    return [*steps, evaluate(f'results/{row}', follower, memory, there, system.text)]
 
 
-def marked_pairs(options: Options) -> list[Step]:
-    """OPQL, ablation: the paper's entries, each pair marked with both names masked."""
-    steps, row = _over_marked_pairs(options, 'marked-pairs'), 'marked-pairs'
-    return [*steps, *followed(options, row, f'align-{row}', f'memory-{row}')]
+def of_one_number_of_hops(options: Options, form: str, system: System) -> list[Step]:
+    """A system whose follower is trained and asked for one number of hops, as in the paper."""
+    hops = options.hops
+    system = system._replace(following={**system.following, **splits_of(hops)})
+    return answered(options, f'{form}-{hops}-hop', system, (hops,))
 
 
-def paper_form(options: Options) -> list[Step]:
-    """OPQL in the paper's form (section 3), for one number of hops.
-
-    L_rel over groups, pairs marked with both names masked, and a follower which knows its topics by
-    their centroid alone and may return to that of the question. Not the paper's: all pairs are
-    learnt from, the title stands in front of passages that lack it, and the filter acts within the
-    search.
-    """
-    hops, form = options.hops, 'paper-form'
-    settings = bound('objectives.Follow', weigh_topics=False, exclude_topic=False)
-    settings |= {'hops': (hops,), **splits_of(hops)}
-    return [
-        *_over_marked_pairs(options, form, '_paper_groups', **_GROUPS),
-        *followed(options, f'{form}-{hops}-hop', f'align-{form}', f'memory-{form}', **settings),
-    ]
+def _followed(**settings) -> System:
+    return OPQL._replace(following=following(**settings))
 
 
-def kv_memory(options: Options) -> list[Step]:
-    """Baseline: a KV-memory of bags of words."""
-    return [
-        prepared(options),
-        train('kv-entities', STAGES['kv-memory-entities'], options),
-        train('kv-align', STAGES['kv-memory-align'], options, INIT_FROM='kv-entities'),
-        build_memory('memory-kv', 'kv-align'),
-        *followed(options, 'kv-memory', 'kv-align', 'memory-kv', stage=STAGES['kv-memory-follow']),
-    ]
+def _pretrained(name: str, **settings) -> System:
+    return pretrained_with(f'_{name}', **bound('objectives.Relations', **settings))
 
 
-def with_kb(options: Options, row: str, data_gin: str, align: str, **bindings) -> list[Step]:
-    """A system that reads the knowledge base, with the entities and tokenizer of the text."""
-    text, model, entries = f'text-{row}', f'align-{row}', f'memory-{row}'
-    bindings |= {'DATA_DIR': options.file('metaqa'), 'TRIPLES': options.file('metaqa/kb.txt')}
-    return [
-        prepared(options),
-        *pretrained(options),
-        prepare(text, data_gin, TOKENIZER=Output('text/tokenizer.json'), **bindings),
-        train(model, STAGES[align], options, INIT_FROM='relations', TEXT=text),
-        build_memory(entries, model, text),
-        *followed(options, row, model, entries, text),
-    ]
-
-
-def fae_kb(options: Options) -> list[Step]:
-    """Upper bound: a memory of the knowledge base's triples in place of the text."""
-    return with_kb(options, 'fae-kb', 'gin/data/metaqa_kb.gin', 'align')
-
-
-def drkit(options: Options) -> list[Step]:
-    """Baseline: a DrKIT-style index of mentions, supervised by the knowledge base."""
-    return with_kb(options, 'drkit', 'gin/data/metaqa_with_kb.gin', 'align-mentions')
-
-
-def opql_and_kb(options: Options) -> list[Step]:
-    """OPQL: one memory of the text and of half of the knowledge base's triples."""
-    both: dict[str, Any] = {'BESIDE_TEXT': True, 'SHARE': 0.5}
-    return with_kb(options, 'opql-and-kb', 'gin/data/metaqa_kb.gin', 'align', **both)
-
-
-def opql_wordings(options: Options) -> list[Step]:
-    """OPQL: its follower also learns from its training questions in other words."""
-    return opql(options, 'opql-wordings', **IN_OTHER_WORDS)
-
-
-def _row(name: str, build: Callable[[Options], list[Step]], summary: str = '', **choices) -> Recipe:
-    """A row, whose summary is the first line of what builds it unless it is given."""
-    summary = summary or str(build.__doc__).splitlines()[0].rstrip('.')
-    return Recipe(f'metaqa/{name}', summary, build, choices)
-
-
-def _follower_ablation(name: str, summary: str, **settings) -> Recipe:
-    build = functools.partial(opql, row=name, **bound('objectives.Follow', **settings))
-    return _row(name, build, f'ablation of OPQL: {summary}')
-
-
-def _pretraining_ablation(name: str, summary: str, **settings) -> Recipe:
-    changed = bound('objectives.Relations', **settings)
-    suffix = f'_{name.replace("-", "_")}'
-    build = functools.partial(opql_pretrained, row=name, suffix=suffix, **changed)
-    return _row(name, build, f'ablation of OPQL-pretrained: {summary}')
-
-
-_CENTROID = 'a hop knows its topics by their centroid alone, as in the paper'
+_MEAN = bound('build_memory.build_memory', mentions='average')
+_ALIGNED_RELEASED = OPQL_RELEASED._replace(
+    align=('align-released', STAGES['align-released'], {}),
+    memory='memory-align-released',
+    following=IN_OTHER_WORDS,
+)
+_KV = System(
+    _kv_entities,
+    'kv-entities',
+    'memory-kv',
+    STAGES['kv-memory-follow'],
+    ('kv-align', STAGES['kv-memory-align'], {}),
+)
+_DRKIT = with_kb('drkit', 'gin/data/metaqa_with_kb.gin', 'align-mentions')
+_BOTH = with_kb('opql-and-kb', 'gin/data/metaqa_kb.gin', 'align', BESIDE_TEXT=True, SHARE=0.5)
+_OF_PRETRAINED = 'ablation of OPQL-pretrained'
+_ROWS = (
+    ('opql', OPQL, 'OPQL: the memory of an encoder that was aligned with 1-hop questions'),
+    ('opql-pretrained', OPQL_PRETRAINED, 'OPQL, but of an encoder that saw no question'),
+    ('marked-pairs', _MARKED, "ablation of OPQL: the paper's entries, both names masked"),
+    ('no-filter', _followed(filter=False), 'ablation of OPQL: a hop searches the whole memory'),
+    (
+        'unweighed-topics',
+        _followed(weigh_topics=False),
+        'ablation: topics by their centroid',
+    ),
+    (
+        'mean-mentions',
+        OPQL._replace(memory='memory-mean', entries=_MEAN),
+        'ablation of OPQL: an entry is the mean of up to 5 mentions of a pair',
+    ),
+    (
+        'no-hard-negatives',
+        _pretrained('no_hard_negatives', neighbours=1),
+        f'{_OF_PRETRAINED}: L_rel without hard negatives',
+    ),
+    ('no-el', _pretrained('no_el', entity_weight=0.0), f'{_OF_PRETRAINED}: without L_el'),
+    (
+        'paper-groups',
+        _pretrained('paper_groups', sampler='groups'),
+        f"{_OF_PRETRAINED}: the paper's groups of 11 mentions",
+    ),
+    (
+        'opql-wordings',
+        OPQL._replace(following=IN_OTHER_WORDS),
+        'OPQL: also other wordings',
+    ),
+    ('opql-released', OPQL_RELEASED, 'OPQL-pretrained with the released encoder'),
+    ('opql-released-aligned', _ALIGNED_RELEASED, 'OPQL with the released encoder, and wordings'),
+    ('kv-memory', _KV, 'baseline: a KV-memory of bags of words'),
+    ('drkit', _DRKIT, 'baseline: a DrKIT-style index of mentions, which the knowledge base taught'),
+    ('fae-kb', FAE_KB, "upper bound: a memory of the knowledge base's triples, not of text"),
+    ('opql-and-kb', _BOTH, "OPQL: one memory of text and half of the knowledge base's triples"),
+)
 RECIPES = [
-    _row('opql', opql),
-    _row('opql-pretrained', opql_pretrained),
-    _row('marked-pairs', marked_pairs),
-    _follower_ablation('no-filter', 'a hop searches the whole memory', filter=False),
-    _follower_ablation('unweighed-topics', _CENTROID, weigh_topics=False),
-    _row('only', one_number_of_hops, hops=(2, 3)),
-    _row('paper-form', paper_form, hops=(2, 3)),
-    _row('mean-mentions', mean_mentions),
-    _pretraining_ablation('no-hard-negatives', 'L_rel without hard negatives', neighbours=1),
-    _pretraining_ablation('no-el', 'without L_el', entity_weight=0.0),
-    _pretraining_ablation('paper-groups', "the paper's groups of 11 mentions", sampler='groups'),
-    _row('opql-wordings', opql_wordings),
-    _row('opql-released', opql_released),
-    _row('opql-released-aligned', opql_released_aligned),
-    _row('kv-memory', kv_memory),
-    _row('drkit', drkit),
-    _row('fae-kb', fae_kb),
-    _row('opql-and-kb', opql_and_kb),
+    *(
+        Recipe(f'metaqa/{name}', summary, functools.partial(answered, row=name, system=system))
+        for name, system, summary in _ROWS
+    ),
+    *(
+        Recipe(
+            f'metaqa/{form}',
+            f'{summary}, of one number of hops',
+            functools.partial(of_one_number_of_hops, form=form, system=system),
+            {'hops': (2, 3)},
+        )
+        for form, system, summary in (
+            ('only', OPQL, 'ablation of OPQL: a follower'),
+            ('paper-form', _PAPER_FORM, "OPQL in the paper's form (section 3)"),
+        )
+    ),
 ]

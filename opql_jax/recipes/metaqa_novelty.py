@@ -5,11 +5,11 @@ index of mentions (DrKIT) learns from the 1-hop questions here, as OPQL's encode
 knowledge base, in which the facts that are asked for stand.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-from opql_jax.recipes import metaqa, novelty
-from opql_jax.recipes.recipe import Options, Recipe, Stage, Step, build_memory, train
+from opql_jax.recipes import metaqa
+from opql_jax.recipes.following import PROTOCOLS, Novelty
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Step, bound
 
 # The relations that may be held out, of which a run takes the first --share percent, and the types
 # of 1-hop questions that ask for them, in either direction: a director's films tell who directed
@@ -24,79 +24,35 @@ RELATIONS = {
     'writer': ('movie_to_writer', 'writer_to_movie'),
 }
 SHARES = (60, 20, 40, 80)
-
-
-def from_scratch(options: Options) -> list[Step]:
-    """Text prepared, and an encoder pretrained on it."""
-    return [metaqa.prepared(options), *metaqa.pretrained(options)]
-
-
-class System(NamedTuple):
-    """A system: its stages of training, and the names of its steps where nothing is held out.
-
-    Attributes:
-        text: the prepared text.
-        pretraining: the steps before any question.
-        align: the stage that trains the encoder on questions, and its bindings; None if none
-            does.
-        frozen: whether the follower leaves the encoder as it is.
-    """
-
-    encoder: str
-    memory: str
-    follower: str
-    text: str = 'text'
-    pretraining: Callable[[Options], list[Step]] = from_scratch
-    align: tuple[str, dict] | None = None
-    follow: Stage = metaqa.STAGES['follow']
-    frozen: bool = False
-
-
-_RELEASED = System(
-    'entities-released',
-    'memory-released',
-    'follow-opql-released',
-    'text-released',
-    metaqa.released,
-    follow=metaqa.STAGES['follow-released'],
-)
+_MENTIONS = bound('objectives.AlignPassages', split='1-hop/train')
+# {system: the name of its follower, and how it is made}.
 SYSTEMS = {
-    'opql': System('align', 'memory', 'follow-opql', align=('align', {})),
-    'opql-pretrained': System('relations', 'memory-pretrained', 'follow-opql-pretrained'),
-    'opql-released': _RELEASED,
-    'opql-released-frozen': _RELEASED._replace(follower='follow-opql-released-frozen', frozen=True),
-    'drkit': System(
-        'align-mentions',
-        'memory-mentions',
+    'opql': ('follow-opql', metaqa.OPQL),
+    'opql-pretrained': ('follow-opql-pretrained', metaqa.OPQL_PRETRAINED),
+    'opql-released': ('follow-opql-released', metaqa.OPQL_RELEASED),
+    'opql-released-frozen': (
+        'follow-opql-released-frozen',
+        metaqa.OPQL_RELEASED._replace(following=metaqa.following(frozen_encoder=True)),
+    ),
+    'drkit': (
         'follow-mentions',
-        align=('align-mentions', {'objectives.AlignPassages.split': '1-hop/train'}),
+        metaqa.OPQL._replace(
+            align=('align-mentions', metaqa.STAGES['align-mentions'], _MENTIONS),
+            memory='memory-mentions',
+        ),
     ),
 }
 
 
 def held_out(options: Options) -> list[Step]:
     """One system, asked all questions of `dev` and those that need one of the relations."""
-    system, protocol, percent = options.system, options.protocol, options.share
-    spec = SYSTEMS[system]
-    first = list(RELATIONS.values())[: len(RELATIONS) * percent // 100]
-    new_relations = tuple(kind for kinds in first for kind in kinds)
-    new = novelty.Novelty(protocol, percent, new_relations, aligned=spec.align is not None)
-    encoder, memory = spec.encoder + new.encoder_suffix, spec.memory + new.encoder_suffix
-    follower = spec.follower + new.follower_suffix
-    steps = spec.pretraining(options)
-    if spec.align:
-        stage, questions = spec.align
-        bindings = {'INIT_FROM': steps[-1].name, **questions, **new.encoder_bindings}
-        steps.append(train(encoder, metaqa.STAGES[stage], options, **bindings))
-    following: dict[str, Any] = {'INIT_FROM': encoder, 'TEXT': spec.text, 'MEMORY': memory}
-    following |= {'objectives.Follow.frozen_encoder': True} if spec.frozen else {}
+    first = list(RELATIONS.values())[: len(RELATIONS) * options.share // 100]
+    kinds = tuple(kind for of_relation in first for kind in of_relation)
+    new = Novelty(options.protocol, options.share, kinds)
+    name, system = SYSTEMS[options.system]
+    steps, _, memory, follower = system.trained(options, name, new)
     asked = [f'{hops}-hop/dev' for hops in metaqa.HOPS]
-    return [
-        *steps,
-        build_memory(memory, encoder, spec.text),
-        train(follower, spec.follow, options, **following, **new.follower_bindings),
-        *new.evaluations(system, follower, memory, asked, spec.text),
-    ]
+    return [*steps, *new.evaluations(options.system, follower, memory, asked, system.text)]
 
 
 RECIPES = [
@@ -104,6 +60,6 @@ RECIPES = [
         'metaqa-novelty',
         'MetaQA with some relations held out of training: what new relations cost',
         held_out,
-        {'system': tuple(SYSTEMS), 'protocol': novelty.PROTOCOLS, 'share': SHARES},
+        {'system': tuple(SYSTEMS), 'protocol': PROTOCOLS, 'share': SHARES},
     )
 ]

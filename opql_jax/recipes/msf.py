@@ -2,7 +2,7 @@
 
 As in the paper an entry is a page's title and what a paragraph of it mentions, and the queries of
 two and of three hops have a memory each. With a share of new relations it tells what these cost,
-see `novelty`. The settings are those of MetaQA: nothing was tuned on this data, which is not at
+see `following`. The settings are those of MetaQA: nothing was tuned on this data, which is not at
 hand.
 """
 
@@ -12,17 +12,11 @@ from typing import Any, NamedTuple
 from opql_jax.corpus.questions import RELATION_SEPARATOR
 from opql_jax.datasets.msf import Msf, queries
 from opql_jax.datasets.slot_filling import random_share
-from opql_jax.recipes import metaqa, novelty, slot_filling
-from opql_jax.recipes.recipe import (
-    Choices,
-    Options,
-    Recipe,
-    Stage,
-    Step,
-    build_memory,
-    prepare,
-    train,
-)
+from opql_jax.recipes import metaqa, slot_filling
+from opql_jax.recipes.following import ALL_SEEN, PROTOCOLS, Novelty, System
+from opql_jax.recipes.options import Choices, Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Stage, Step, build_memory, prepare, train
 
 
 class Start(NamedTuple):
@@ -49,7 +43,7 @@ _ALIGNED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 CHOICES: Choices = {
     'system': ('opql', 'opql-pretrained', 'drkit', 'kv-memory'),
-    'protocol': novelty.PROTOCOLS,
+    'protocol': PROTOCOLS,
     'share': slot_filling.SHARES,
 }
 
@@ -68,39 +62,37 @@ def _relations(folder: str) -> set[str]:
 
 def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
     """Queries such as 'Steve Jobs, founder, headquarters in' over untrained paragraphs."""
-    system, percent, data = options.system, options.share, options.file('msf')
+    name, percent, data = options.system, options.share, options.file('msf')
     chosen = random_share(_relations(data), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(
-        options.protocol if percent else 'seen', percent, chosen, aligned=system in _ALIGNED
-    )
-    text = f'text{start.suffix}'
-    steps = [prepared(options, text, 'train', **start.text)]
-    kv = system == 'kv-memory'
-    stages = metaqa.STAGES if kv else start.stages
-    if kv:
-        stage = metaqa.STAGES['kv-memory-entities']
-        steps += [train(f'kv-entities{start.suffix}', stage, options, TEXT=text)]
+    new = Novelty(options.protocol, percent, chosen) if percent else ALL_SEEN
+    text, is_kv = f'text{start.suffix}', name == 'kv-memory'
+    stages = metaqa.STAGES if is_kv else start.stages
+    if is_kv:
+        entities = f'kv-entities{start.suffix}', stages['kv-memory-entities']
+        models = [train(*entities, options, TEXT=text)]
     else:
-        steps += start.pretraining(options, text)
-    model = steps[-1].name
-    if new.aligned:
-        name, bindings = _ALIGNED[system]
-        bindings = {'TEXT': text, 'INIT_FROM': model, **bindings, **new.encoder_bindings}
-        model = f'{name}{start.suffix}{new.encoder_suffix}'
-        steps += [train(model, stages[name], options, **bindings)]
-    memory, follow = f'memory-{model}', f'follow-{system}{start.suffix}{new.follower_suffix}'
-    following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **new.follower_bindings}
-    steps += [
-        build_memory(memory, model, text),
-        train(follow, stages['kv-memory-follow' if kv else 'follow'], options, **following),
-    ]
-    row = f'{system}{start.suffix}'
+        models = start.pretraining(options, text)
+    align, encoder = None, models[-1].name
+    if name in _ALIGNED:
+        stage, bindings = _ALIGNED[name]
+        encoder = f'{stage}{start.suffix}'
+        align = encoder, stages[stage], bindings
+    system = System(
+        lambda options: [prepared(options, text, 'train', **start.text), *models],
+        models[-1].name,
+        f'memory-{encoder}',
+        stages['kv-memory-follow' if is_kv else 'follow'],
+        align,
+        text=text,
+    )
+    row = f'{name}{start.suffix}'
+    steps, model, memory, follower = system.trained(options, f'follow-{row}', new)
     for hops in ('2-hop', '3-hop'):
         asked, entries = f'{text}-{hops}', f'{memory}-{hops}'
         steps += [
             prepared(options, asked, 'test', HOPS=(int(hops[0]),), EXTENDS=text),
             build_memory(entries, model, asked, ONLY_NEW=True),
-            *new.evaluations(row, follow, entries, [f'{hops}/test'], asked, hops),
+            *new.evaluations(row, follower, entries, [f'{hops}/test'], asked, hops),
         ]
     return steps
 

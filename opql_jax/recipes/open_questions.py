@@ -10,19 +10,9 @@ from opql_jax.core import files
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.recipe import (
-    Choices,
-    Function,
-    Options,
-    Output,
-    Recipe,
-    Step,
-    bound,
-    build_memory,
-    prepare,
-    stage,
-    train,
-)
+from opql_jax.recipes.options import Choices, Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Function, Output, Step, bound, build_memory, prepare, stage, train
 
 _NO_DROPOUT = bound('encoder.RelationEncoder', dropout_rate=0.0)
 METAQA_STAGES = {
@@ -82,8 +72,8 @@ MEMORY = {'MIN_COUNT': 2, **bound('build_memory.build_memory', mentions='average
 
 def metaqa_questions(options: Options) -> list[Step | Function]:
     """MetaQA's questions from the model and memory of metaqa/opql, or for FaE of metaqa/fae-kb."""
-    system, hops = options.system, options.hops
-    kb, of_hops = '-fae-kb' if system == 'fae' else '', f'-{hops}-hop'
+    hops, kb = options.hops, '-fae-kb' if options.system == 'fae' else ''
+    model = lm.LanguageModel(options, METAQA_STAGES, f'-{hops}-hop')
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
     converted = [
         lm.converted(
@@ -99,14 +89,13 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': trained}
     # As many as a hop of metaqa/opql finds, in place of 32.
     bindings = {} if hops == 2 else bound('objectives.AnswerQuestions', k=128)
-    names, stages = f'names{kb}{of_hops}', METAQA_STAGES
+    names = f'names{kb}-{hops}-hop'
     return [
-        # Without its own evaluation.
-        *(metaqa.fae_kb(options) if kb else metaqa.opql(options))[:-1],
+        *(metaqa.FAE_KB if kb else metaqa.OPQL).trained(options, f'follow-{row}').steps,
         *converted,
-        train(names, stages['lm_names'], options, **start),
-        lm.finetuned(options, stages, system, names, memory, trained, text, of_hops, **bindings),
-        lm.asked(system, 'all', memory, [asked], text, of_hops),
+        train(names, METAQA_STAGES['lm_names'], options, **start),
+        model.finetuned(names, memory, trained, text, **bindings),
+        model.asked('all', memory, [asked], text),
     ]
 
 
@@ -163,11 +152,11 @@ def over_wikispeedia(
     make, and `tables` {macro: file} of those that name their topics. The memory has `max_pairs`
     before the injection; all if None.
     """
-    system = options.system
     converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]
     questions = [Output(step.output) for step in converted]
     suffix = '-best' if max_pairs else ''
-    memory, names, start = f'memory{suffix}', f'names{suffix}', f'{system}-pretrained{suffix}'
+    memory, names = f'memory{suffix}', f'names{suffix}'
+    model, start = lm.LanguageModel(options, STAGES, suffix), f'{options.system}-pretrained{suffix}'
     linked = {'INIT_FROM': 'align', 'MEMORY': memory, 'QUESTIONS': questions[0]}
     split = bound('objectives.AlignPassages', split=questions[0])
     limit: dict[str, Any] = {'MAX_PAIRS': max_pairs} if max_pairs else {}
@@ -184,8 +173,8 @@ def over_wikispeedia(
         # Names first, as over MetaQA; passages, which mention each of these entities often, keep
         # them.
         train(names, STAGES['lm_names'], options, **linked),
-        lm.cloze(options, STAGES, system, names, memory, suffix),
-        *lm.finetuned_and_asked(options, STAGES, start, 'align', *memories, questions, suffix),
+        model.cloze(names, memory),
+        *model.finetuned_and_asked(start, 'align', *memories, questions),
     ]
 
 

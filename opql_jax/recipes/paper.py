@@ -6,6 +6,7 @@ The dump (`wikipedia/`), a BERT-base of Hugging Face (`bert-base-uncased/`) and 
 the user's own.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +15,12 @@ from opql_jax.models.encoder import RelationEncoder
 from opql_jax.recipes import cost, msf, open_questions
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
-from opql_jax.recipes.recipe import (
-    Choices,
+from opql_jax.recipes.following import System
+from opql_jax.recipes.options import Choices, Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import (
     Function,
-    Options,
     Output,
-    Recipe,
     Stage,
     Step,
     bound,
@@ -95,10 +96,12 @@ def relations(options: Options) -> list[Step]:
     ]
 
 
-def pretrained(options: Options, system: str = 'opql-lm') -> list[Step]:
+def pretrained(options: Options) -> list[Step]:
     """A language model, pretrained on Wikipedia: all that needs no question."""
+    options = dataclasses.replace(options, system=options.system or 'opql-lm')
     memory = build_memory('memory', 'relations', gin=_gin('memory'))
-    return [*relations(options), memory, lm.cloze(options, STAGES, system, 'relations', 'memory')]
+    cloze = lm.LanguageModel(options, STAGES).cloze('relations', 'memory')
+    return [*relations(options), memory, cloze]
 
 
 def questions(
@@ -114,11 +117,14 @@ def questions(
         for part, source in parts.items()
     ]
     start, read = f'{options.system}-pretrained', [Output(step.output) for step in converted]
-    memories = 'memory', f'memory-injected-{name}'
+    memories, model = (
+        ('memory', f'memory-injected-{name}'),
+        lm.LanguageModel(options, STAGES, f'-{name}'),
+    )
     return [
-        *pretrained(options, options.system),
+        *pretrained(options),
         *converted,
-        *lm.finetuned_and_asked(options, STAGES, start, 'relations', *memories, read, f'-{name}'),
+        *model.finetuned_and_asked(start, 'relations', *memories, read),
     ]
 
 
@@ -143,22 +149,26 @@ def entities_of(name: str, options: Options, text: str) -> list[Step]:
 
 def metaqa(options: Options) -> list[Step]:
     """MetaQA (§3), by a follower of one number of hops over the Wikipedia encoder's memory."""
-    system, hops, text, model = options.system, options.hops, 'text-metaqa', 'entities-metaqa'
+    hops, text, model = options.hops, 'text-metaqa', 'entities-metaqa'
     data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
-    steps = [prepare(text, 'gin/data/metaqa.gin', **data), *entities_of('metaqa', options, text)]
-    if system == 'opql':
-        bindings = {'TEXT': text, 'INIT_FROM': model}
-        model = 'align-metaqa'
-        steps += [train(model, QUESTION_STAGES['align'], options, **bindings)]
-    memory, row = f'memory-{model}', f'{system}-metaqa'
-    follower, results = f'follow-{row}-{hops}-hop', f'results/{row}/{hops}-hop'
-    following = {'TEXT': text, 'INIT_FROM': model, 'MEMORY': memory, **small_metaqa.splits_of(hops)}
-    return [
-        *steps,
-        build_memory(memory, model, text),
-        train(follower, QUESTION_STAGES['follow'], options, **following),
-        evaluate(results, follower, memory, [f'{hops}-hop/dev'], text),
+    pretraining = [
+        prepare(text, 'gin/data/metaqa.gin', **data),
+        *entities_of('metaqa', options, text),
     ]
+    align = ('align-metaqa', QUESTION_STAGES['align'], {}) if options.system == 'opql' else None
+    system = System(
+        lambda _: pretraining,
+        model,
+        f'memory-{align[0] if align else model}',
+        QUESTION_STAGES['follow'],
+        align,
+        following=small_metaqa.splits_of(hops),
+        text=text,
+    )
+    row = f'{options.system}-metaqa'
+    steps, _, memory, follower = system.trained(options, f'follow-{row}-{hops}-hop')
+    results = f'results/{row}/{hops}-hop'
+    return [*steps, evaluate(results, follower, memory, [f'{hops}-hop/dev'], text)]
 
 
 def slot_filling(options: Options) -> list[Step]:

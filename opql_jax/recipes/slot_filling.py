@@ -1,23 +1,16 @@
 """Slot filling over documents with labelled relations; a fifth of them are asked over.
 
 Every answer rests on a sentence at every hop. With a share of new relations it tells what these
-cost, see `novelty`.
+cost, see `following`.
 """
 
 import os
 
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
-from opql_jax.recipes import novelty
-from opql_jax.recipes.recipe import (
-    Options,
-    Recipe,
-    Step,
-    bound,
-    build_memory,
-    prepare,
-    stage,
-    train,
-)
+from opql_jax.recipes.following import PROTOCOLS, Novelty, System
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import Recipe
+from opql_jax.recipes.step import Step, bound, build_memory, prepare, stage, train
 
 _OFTEN = bound('trainer.TrainConfig', log_every=10, checkpoint_every=20)
 # Facts are those of a sentence, and so are the entries of the memory.
@@ -40,8 +33,13 @@ STAGES = {
     'kv-memory-align': stage('bag_of_words', 'align', 2000, 1e-3, _SENTENCES),
     'kv-memory-follow': stage('bag_of_words', 'follow', 1200, 5e-4),
 }
-# {system: whether the encoder of its memory is trained on questions at all}.
-SYSTEMS = {'opql': True, 'opql-pretrained': False, 'drkit': True, 'kv-memory': True}
+# {system: its stage of training the encoder on questions, and of following}.
+SYSTEMS = {
+    'opql': ('align', 'follow'),
+    'opql-pretrained': (None, 'follow'),
+    'drkit': ('align-mentions', 'follow'),
+    'kv-memory': ('kv-memory-align', 'kv-memory-follow'),
+}
 SHARES = (0, 10, 25, 50, 75)
 HOPS = (1, 2, 3)
 
@@ -69,31 +67,32 @@ def slot_filling(options: Options) -> list[Step]:
     With --share those that need a new relation are asked apart. Inverses are two relations, such as
     'follows' and 'followed by': one may be new and the other not.
     """
-    system, protocol, percent = options.system, options.protocol, options.share
+    name, percent = options.system, options.share
     chosen = random_share(_relations(options), percent / 100, options.seed) if percent else ()
-    new = novelty.Novelty(protocol, percent, chosen, aligned=SYSTEMS[system])
-    encoder = f'align-{system}{new.encoder_suffix}' if new.aligned else 'relations'
-    steps = [prepared(options, 'text', 'train', TOKENIZER='minilm')]
-    follow = 'follow'
-    if system == 'kv-memory':
-        follow = 'kv-memory-follow'
-        steps += [train(encoder, STAGES['kv-memory-align'], options, INIT_FROM=None)]
-    else:
-        steps += [train('relations', STAGES['relations'], options)]
-    if system in ('opql', 'drkit'):
-        align = STAGES['align-mentions' if system == 'drkit' else 'align']
-        bindings = {'INIT_FROM': 'relations', **new.encoder_bindings}
-        steps += [train(encoder, align, options, **bindings)]
-    entries, follower = f'memory-{encoder}', f'follow-{system}{new.follower_suffix}'
-    following = {'INIT_FROM': encoder, 'MEMORY': entries, **new.follower_bindings}
-    dev, asked = f'{entries}-dev', [f'{hops}-hop/dev' for hops in HOPS]
+    new = Novelty(options.protocol, percent, chosen)
+
+    def pretraining(options):
+        text = prepared(options, 'text', 'train', TOKENIZER='minilm')
+        return [text] + ([train('relations', STAGES['relations'], options)] if model else [])
+
+    align, follow = SYSTEMS[name]
+    model = None if name == 'kv-memory' else 'relations'
+    encoder = f'align-{name}' if align else 'relations'
+    system = System(
+        pretraining,
+        model,
+        f'memory-{encoder}',
+        STAGES[follow],
+        (encoder, STAGES[align], {}) if align else None,
+        _SENTENCES,
+    )
+    steps, encoder, memory, follower = system.trained(options, f'follow-{name}', new)
+    dev, asked = f'{memory}-dev', [f'{hops}-hop/dev' for hops in HOPS]
     return [
         *steps,
-        build_memory(entries, encoder, PAIRS='sentence'),
-        train(follower, STAGES[follow], options, **following),
         prepared(options, 'text-dev', 'dev', EXTENDS='text'),
         build_memory(dev, encoder, 'text-dev', PAIRS='sentence', ONLY_NEW=True),
-        *new.evaluations(system, follower, dev, asked, 'text-dev'),
+        *new.evaluations(name, follower, dev, asked, 'text-dev'),
     ]
 
 
@@ -102,6 +101,6 @@ RECIPES = [
         'slot-filling',
         'slot filling over Re-DocRED, with some relations held out of training or with none',
         slot_filling,
-        {'system': tuple(SYSTEMS), 'protocol': novelty.PROTOCOLS, 'share': SHARES},
+        {'system': tuple(SYSTEMS), 'protocol': PROTOCOLS, 'share': SHARES},
     )
 ]

@@ -20,7 +20,7 @@ from flax import traverse_util
 
 from opql_jax.core import distributed, files
 from opql_jax.core.arrays import most_bytes
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.models.encoder import shape_differences
 from opql_jax.training import array_digests
 
@@ -306,14 +306,11 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     are there; or 'new', the newest, and again the newest whenever one appears, until none has for
     `patience` seconds. InputError: `which` is neither, or (CheckpointError) there is none.
     """
-    if which not in (ALL, NEW):
-        raise InputError(
-            f'step={which!r}: it is a number, {ALL!r} (that are there) or {NEW!r} (the newest, and '
-            'those that come)'
-        )
-    done, since = -1, time.monotonic()
+    check_choice('step', which, (ALL, NEW))
+    folder, done, since = files.path(workdir) / 'checkpoints', -1, time.monotonic()
     while True:
-        later = _later_steps(workdir, done)
+        found = ocp.utils.checkpoint_steps(folder) if folder.is_dir() else []
+        later = [step for step in found if step > done]
         over = which == ALL or time.monotonic() - since > patience
         step = distributed.broadcast(
             (min(later) if which == ALL else max(later)) if later else _END if over else _LATER
@@ -327,13 +324,6 @@ def each_step(workdir, which: str, patience: float) -> Iterator[int]:
         done, since = step, time.monotonic()
     if done < 0:
         raise CheckpointError(f'{workdir} has no checkpoint: train into it, or name another folder')
-
-
-def _later_steps(workdir, done: int) -> list[int]:
-    folder = files.path(workdir) / 'checkpoints'
-    if folder.is_dir():
-        return [step for step in ocp.utils.checkpoint_steps(folder) if step > done]
-    return []
 
 
 def check_shapes(expected, found, where: str) -> None:

@@ -127,9 +127,7 @@ def import_checkpoint(
         step: of the checkpoint; the newest if None.
         dry_run: print what would be imported.
 
-    Raises:
-        InputError: the part exists, or the folder is not that of such a run.
-        CheckpointError: there is no such checkpoint, or it does not fit.
+    InputError: the part exists, or there is no such run or checkpoint.
     """
     kb_folder = KBFolder(kb)
     target = files.path(kb_folder.part(model, new=True))

@@ -64,8 +64,7 @@ class TrainConfig:
             whichever comes first; None for no such limit. Time is checked with each report.
             Checkpoints are written in the background.
         keep_checkpoints: how many of the newest to keep; None for all.
-        input_threads, input_prefetch, input_processes: threads or processes that make batches, and
-            how many batches ahead, see `pipeline.batches`.
+        input_processes: that make batches; 0 for threads, see `pipeline.batches`.
         data_devices: devices along the mesh's data axis, in each slice; None for all.
         model_devices: devices along its model axis, which work on the same rows of a batch and
             share E and the encoder's matrices, for more devices than a batch has rows.
@@ -98,8 +97,6 @@ class TrainConfig:
     checkpoint_every: int | None = 500
     checkpoint_minutes: float | None = None
     keep_checkpoints: int | None = 2
-    input_threads: int = 2
-    input_prefetch: int = 4
     input_processes: int = 0
     data_devices: int | None = None
     model_devices: int = 1
@@ -142,10 +139,8 @@ def train(
     Raises:
         TrainingError: a loss or gradient is not finite; names the first such step, before which the
             last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
-            anything is compiled: the optimizer needs more than gradients, the devices cannot share
-            a batch evenly, or one cannot hold the parameters with gradients and moments.
-        CheckpointError: what training starts from does not fit.
-        InputError: another run trains this model, or its folder or the manifest is somebody else's.
+            anything is compiled: optimizer, batch or devices do not go together.
+        InputError: what training starts from does not fit, or a folder is somebody else's.
         Preempted: a SIGTERM came, and the state was saved.
     """
     # ---------------- Setup ----------------
@@ -217,14 +212,8 @@ def train(
             whole = shapes.params, shapes.opt_state
             checkpoints.save(done, state.params, state.opt_state, meta, whole)
 
-        batches = pipeline.batches(
-            task.source,
-            start,
-            config.num_steps,
-            threads=config.input_threads,
-            prefetch=config.input_prefetch,
-            worker_processes=config.input_processes,
-        )
+        processes = config.input_processes
+        batches = pipeline.batches(task.source, start, config.num_steps, worker_processes=processes)
         dtype = getattr(encoder, 'dtype', 'float32')
         step_fn = make_train_step(task, optimizer, config.seed, mesh, dtype)
         refresh = None if task.refresh is None else jax.jit(task.refresh)

@@ -64,9 +64,7 @@ def test_an_error_surfaces_at_its_step():
         next(batches)
 
 
-@pytest.mark.parametrize(
-    'numbers', [{'threads': 0}, {'prefetch': 0}, {'worker_processes': 1}, {'worker_processes': -1}]
-)
-def test_numbers_that_cannot_be_are_refused(source, numbers):
-    with pytest.raises(InputError, match='give at least 1; input_processes: 0, or at least 2'):
-        pipeline.batches(source, 0, 1, **numbers)
+@pytest.mark.parametrize('processes', [1, -1])
+def test_numbers_of_processes_that_cannot_be_are_refused(source, processes):
+    with pytest.raises(InputError, match='input_processes: give 0, or at least 2'):
+        pipeline.batches(source, 0, 1, worker_processes=processes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
-from opql_jax.evaluation.scoring import means
+from opql_jax.evaluation.metrics import means
 
 import records as records_lib
 from graph_kb import GraphKB, ask

@@ -12,7 +12,7 @@ from opql_jax.corpus.questions import bracketed
 from opql_jax.data import markup
 from opql_jax.datasets.synthetic.reader import Synthetic
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained import trained_kb, trained_model
+from opql_jax.kb.trained import trained_kb
 from opql_jax.memory.format import Memory
 from opql_jax.training import objectives
 from opql_jax.training.checkpoints import CheckpointError
@@ -248,7 +248,7 @@ def test_an_entity_table_that_is_not_finite_is_refused(kb):
     table[7, 1] = np.nan
     said = 'row 7 of the entity table of the model has a number that is not finite'
     with pytest.raises(CheckpointError, match=said):
-        trained_model.with_new_entities(table, kb.memory, kb.prepared)
+        trained_kb.with_new_entities(table, kb.memory, kb.prepared)
 
 
 def test_weights_that_are_not_finite_are_no_answer(kb):

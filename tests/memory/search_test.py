@@ -237,9 +237,9 @@ def test_the_paths_for_accelerators_find_the_same(patched, on_platform, name, pl
     ('queries', 'dtype', 'platform'),
     [
         (1024, np.float32, 'cpu'),
-        (64, np.uint16, 'cpu'),  # bfloat16, as bits
+        (64, np.float16, 'cpu'),
         (1024, np.float32, 'gpu'),
-        (64, np.uint16, 'gpu'),
+        (64, np.float16, 'gpu'),
     ],
 )
 def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, platform):
@@ -261,9 +261,9 @@ def test_what_is_alive_at_a_time_is_bounded(on_platform, queries, dtype, platfor
     assert compiled.memory_analysis().temp_size_in_bytes < most
 
 
-def test_bfloat16_relations_score_as_their_float32_values():
+def test_float16_relations_score_as_their_float32_values():
     case = search_cases.make('ties')
-    rounded = np.asarray(case.relations, jnp.bfloat16)
+    rounded = np.asarray(case.relations, np.float16)
     of = lambda relations: run(case._replace(relations=relations), 6)
     for found, want in zip(of(rounded), of(rounded.astype(np.float32))):
         np.testing.assert_array_equal(found, want)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.models.mention_kinds import KINDS, MentionKinds, fit, kinds_of_entities
+from opql_jax.models.mention_kinds import KINDS, MentionKinds, kinds_of_entities
 
 
 def make(seed=0, hidden=6):
@@ -24,25 +24,6 @@ def reference(kinds: MentionKinds, vectors) -> np.ndarray:
         ]
         rows.append([x - np.log(sum(np.exp(logits))) for x in logits])
     return np.array(rows)
-
-
-def test_what_is_fitted_tells_the_kinds_of_new_mentions():
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(4, 8)) * 3
-    draw = lambda count: (
-        labels := rng.integers(4, size=count),
-        (centres[labels] + rng.normal(size=(count, 8))) * 0.01 + 5,
-    )
-    labels, vectors = draw(600)
-    found = fit(vectors, [KINDS[label] for label in labels])
-    labels, vectors = draw(200)
-    assert (found.log_probabilities(vectors).argmax(axis=1) == labels).mean() > 0.95
-
-
-@pytest.mark.parametrize('vectors, kinds', [(np.zeros((0, 3)), []), (np.zeros((1, 3)), ['date'])])
-def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
-    with pytest.raises(InputError, match='expected mentions of kinds'):
-        fit(vectors, kinds)
 
 
 # A vector [person, organisation, place, other] is its own log-odds.

@@ -6,7 +6,8 @@ import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
 from opql_jax.recipes import catalog
-from opql_jax.recipes.recipe import Options, Output
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.step import Output
 
 import tiny_msf
 

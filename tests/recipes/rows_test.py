@@ -15,7 +15,9 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
-from opql_jax.recipes.recipe import Options, run
+from opql_jax.recipes.options import Options
+from opql_jax.recipes.recipe import run
+from opql_jax.recipes.step import Output, bound
 
 import records
 import tiny_bert
@@ -181,7 +183,7 @@ def tiny_bindings(step):
         return TINY.get(step.gin[0], {}) | planned
     text = with_includes(record.ROOT / step.gin[-1])
     (objective,) = re.findall(r'^OBJECTIVE = @objectives\.(\w+)\(\)', text, re.M)
-    return TINIER | recipe.bound(f'objectives.{objective}', **BATCHES[objective])
+    return TINIER | bound(f'objectives.{objective}', **BATCHES[objective])
 
 
 def build(chosen, options):
@@ -278,7 +280,7 @@ def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluate
         }
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        every = {'NEEDS': (), 'OUTPUT_DIR': recipe.Output(f'{row}/all')}
+        every = {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
         assert bound[f'{row}/all'] == evaluation | every
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())

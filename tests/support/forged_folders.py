@@ -28,6 +28,7 @@ from opql_jax.models import mention_kinds, released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import recipe, record
+from opql_jax.recipes.step import Step
 from opql_jax.retrieval import index as retrieval_index
 from opql_jax.retrieval.rank import Ranker
 from opql_jax.retrieval.view import Question
@@ -260,7 +261,7 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     """The record of a step of a recipe."""
-    step, folder = recipe.Step('step', 'train', (), {}, 'output'), root / 'run'
+    step, folder = Step('step', 'train', (), {}, 'output'), root / 'run'
     stated = dict(command=step.command(str(folder)), seconds=1.5, gin='x = 1')
     stated |= dict(metrics={'dev': {'hits@1': 1.0}})
     record.write(recipe.run_json_of(step, folder), **stated)

@@ -22,7 +22,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.each_question import UNKNOWN
 from opql_jax.evaluation import metrics
-from opql_jax.evaluation.scoring import means
+from opql_jax.evaluation.metrics import means
 from opql_jax.training import objectives
 from opql_jax_tasks import opql
 from opql_jax_tasks.metrics import ranked_entities
@@ -267,7 +267,7 @@ def test_the_metric_is_that_of_evaluation():
     ]
     gold = [answers or [UNKNOWN] for answers in gold]
     scored = means(
-        metrics.score(r.tolist(), [1.0] * len(r), answers).row() for r, answers in zip(ranked, gold)
+        metrics.score(r.tolist(), [1.0] * len(r), answers) for r, answers in zip(ranked, gold)
     )
     padded = np.full((n + 10, 8), -1)  # the last rows are unused
     for row, answers in zip(padded, gold):

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.models import mention_kinds
-from opql_jax.training.fit_mention_kinds import fit_mention_kinds, read_typed, typed_mentions
+from opql_jax.models.mention_kinds import KINDS
+from opql_jax.training import fit_mention_kinds as fitting
+from opql_jax.training.fit_mention_kinds import (
+    fit,
+    fit_mention_kinds,
+    read_typed,
+    typed_mentions,
+)
 
 import tiny_text_encoder
 
@@ -49,7 +55,7 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
 
 def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(mention_kinds, 'fit', lambda vectors, kinds: seen.append((vectors, kinds)))
+    monkeypatch.setattr(fitting, 'fit', lambda vectors, kinds: seen.append((vectors, kinds)))
     documents = write(tmp_path / 'documents.json', 2)
     fit_mention_kinds(ENCODER, documents)
     [(vectors, kinds)] = seen
@@ -78,3 +84,22 @@ def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     said = r'document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
     with pytest.raises(InputError, match=f'documents.json: {said}'):
         read_typed(tmp_path / 'documents.json')
+
+
+def test_what_is_fitted_tells_the_kinds_of_new_mentions():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 8)) * 3
+    draw = lambda count: (
+        labels := rng.integers(4, size=count),
+        (centres[labels] + rng.normal(size=(count, 8))) * 0.01 + 5,
+    )
+    labels, vectors = draw(600)
+    found = fit(vectors, [KINDS[label] for label in labels])
+    labels, vectors = draw(200)
+    assert (found.log_probabilities(vectors).argmax(axis=1) == labels).mean() > 0.95
+
+
+@pytest.mark.parametrize('vectors, kinds', [(np.zeros((0, 3)), []), (np.zeros((1, 3)), ['date'])])
+def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
+    with pytest.raises(InputError, match='expected mentions of kinds'):
+        fit(vectors, kinds)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from opql_jax.core.errors import InputError
 from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.evaluation.metrics import hits, rank_of
-from opql_jax.evaluation.scoring import grouped, means, table
+from opql_jax.evaluation.metrics import grouped, hits, means, rank_of, table
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.train_questions import AnsweredQuestion, read_answered
 from opql_jax.kb.virtual_kb import VirtualKB

@@ -15,7 +15,7 @@ from opql_jax.corpus.json_lines import (
     string_list_field,
     write_json,
 )
-from opql_jax.evaluation.scoring import grouped, means, table
+from opql_jax.evaluation.metrics import grouped, means, table
 from opql_jax.kb.open_kb import open_kb
 
 # The most documents that are looked at.

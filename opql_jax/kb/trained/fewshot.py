@@ -4,18 +4,24 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.core import files, locks
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import write_json
-from opql_jax.data import batching, markup
+from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.kb.trained.question_sets import as_tuple
 from opql_jax.models import bert
-from opql_jax.models.bulk_encoding import LENGTHS, BatchedEncoder, MarkedPairEncoder
+from opql_jax.models.bulk_encoding import (
+    LENGTHS,
+    BatchedEncoder,
+    marked_relations,
+    token_rows,
+)
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
@@ -132,19 +138,14 @@ def _model(model_dir, step, embedding) -> _Model:
             embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
         )
     encoder, params, tokenizer = _open(model_dir, step, embedding)
-    special, masked = tokenizer_lib.special_ids(tokenizer), embedding.endswith('masked')
-    longest = min(max(LENGTHS), encoder.max_length)
-
-    def embed(sentences):
-        passages = tokenise(tokenizer, sentences)
-        if embedding.startswith('relation'):
-            return relation_embeddings(encoder, params, passages, special, masked)
-        return mean_embeddings(encoder, params, _token_rows(passages, special, masked), special)
-
+    special, longest = tokenizer_lib.special_ids(tokenizer), min(max(LENGTHS), encoder.max_length)
+    embed_all = lambda sentences: embed(
+        encoder, params, tokenise(tokenizer, sentences), special, embedding
+    )
     fits = lambda sentences: [
         len(p.tokens) + markup.MARKUP_ROOM <= longest for p in tokenise(tokenizer, sentences)
     ]
-    return _Model(fits, embed, longest)
+    return _Model(fits, embed_all, longest)
 
 
 def _open(model_dir, step, embedding):
@@ -167,60 +168,24 @@ def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.Tokeni
     return [markup.tokenise_pair(tokenizer, s.text, s.topic, s.target) for s in sentences]
 
 
-class _LabelledPairs(NamedTuple):
-    """Passages and each one's pair: the source of `MarkedPairEncoder`, and its `records`."""
-
-    passages: list[markup.TokenisedPassage]
-    pairs: dict[str, np.ndarray]
-    special: tokenizer_lib.SpecialIds
-
-    @property
-    def records(self):
-        return self
-
-    def read(self, ids):
-        return [self.passages[i] for i in ids]
-
-
-def relation_embeddings(encoder, params, passages, special, masked) -> np.ndarray:
-    """r of tokenised passages, without or with the names of their mentions: [n, d_r] float32."""
-    topic, rows = _topics(passages), np.arange(len(passages))
-    pairs = {'passage': rows, 'topic_mention': topic, 'target_mention': 1 - topic}
-    source = _LabelledPairs(passages, pairs, special)
-    return MarkedPairEncoder(encoder, params, source, masked=masked)(rows)
+def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
+    """The vectors [n, d] float32 of tokenised passages, by any of `EMBEDDINGS` but 'pair'."""
+    if embedding == 'mean':
+        ends = [special.cls], [special.sep]
+        texts = [np.concatenate([ends[0], passage.tokens, ends[1]]) for passage in passages]
+        lengths, make_batch = token_rows(texts, special)
+    else:
+        topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
+        masked, places = embedding.endswith('masked'), np.arange(len(passages))
+        marked = markup.MarkedPairs(passages, places, topic, 1 - topic, special, masked)
+        lengths, make_batch = marked.lengths, marked.batch
+    of_relations = embedding.startswith('relation')
+    size = encoder.relation_dim if of_relations else encoder.hidden_size
+    apply = marked_relations if of_relations else _mean_of_tokens
+    return BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
 
 
-def _token_rows(passages, special, masked: bool) -> list[np.ndarray]:
-    """Token rows of the plain or of the marked sentences."""
-    if not masked:
-        return [
-            np.concatenate([[special.cls], passage.tokens, [special.sep]]) for passage in passages
-        ]
-    topic, rows = _topics(passages), np.arange(len(passages))
-    marked = markup.MarkedPairs(passages, rows, topic, 1 - topic, special)
-    tokens, _, _ = marked.batch(rows, len(rows), int(marked.lengths.max(initial=0)))
-    return [row[:length] for row, length in zip(tokens, marked.lengths)]
-
-
-def _topics(passages) -> np.ndarray:
-    """Which mention of each sentence is the topic."""
-    return np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
-
-
-def _mean_of_tokens(encoder, params, tokens):
+def _mean_of_tokens(encoder, params, tokens, *_):
     weights = (tokens != PAD_ID)[:, :, None]
     hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
-    return (hidden * weights).sum(1) / weights.sum(1)
-
-
-def mean_embeddings(encoder, params, rows, special) -> np.ndarray:
-    """The mean over its tokens of each row's last layer: [n, hidden_size] float32."""
-    # Rows that fill up a batch hold [CLS] [SEP]: the mean over no token would be 0 / 0.
-    make_batch = lambda chosen, size, length: (
-        batching.pad_tokens([rows[i] for i in chosen], size, length, special),
-    )
-    means = np.empty((len(rows), encoder.hidden_size), np.float32)
-    encode = BatchedEncoder(_mean_of_tokens, encoder, params)
-    for chosen, found in encode(np.array(list(map(len, rows))), make_batch):
-        means[chosen] = found
-    return means
+    return (hidden * weights).sum(1) / jnp.maximum(weights.sum(1), 1)

@@ -6,6 +6,8 @@ code.
 
 import hashlib
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 from opql_jax.core import distributed, files
 from opql_jax.core.errors import InputError
@@ -14,7 +16,6 @@ from opql_jax.corpus.json_lines import read_json, write_json
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.questions import is_file, load_questions
-from opql_jax.evaluation.checkpoints import evaluate_checkpoints
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.predictions import (
     check_same_questions,
@@ -26,6 +27,8 @@ from opql_jax.kb.answers import format_answer
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.virtual_kb import VirtualKB
+from opql_jax.training.checkpoints import each_step
+from opql_jax.training.tensorboard import ScalarWriter
 
 
 def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -105,15 +108,16 @@ def evaluate(
         kb, text, model, memory, k, index: see `open_kb`.
         questions: one set or several, see `load_questions`.
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and
-            metrics.json; a file's set is named by its stem.
+            metrics.json; a file's set is named by its stem. Of several checkpoints each has a
+            folder there, and their metrics become TensorBoard scalars.
         needs: relations such as 'P57'; only questions that need one of these are asked (see
             `Question.needs`).
         predictions: scores this output of `infer`, or of t5x.infer over gin/t5x, for the one set,
             instead of answering again.
         evidence: see `write_answers`.
         show: questions of each set, from its start, that are printed with their hops and evidence.
-        step, patience: the checkpoint; the newest if None; or several, see `evaluate_checkpoints`.
-        dry_run: only opens and counts.
+        step, patience: the checkpoint; the newest if None; or several, see `each_step`.
+        dry_run: only opens and counts, the first of several checkpoints.
 
     Returns:
         {set: metrics}, see `evaluate_predictions`. Of a file that `convert_questions` wrote also
@@ -167,8 +171,54 @@ def evaluate(
         distributed.barrier(f'{directory} is scored')
         return metrics
 
+    output = files.path(output_dir)
+    if not isinstance(step, str):
+        return evaluate_one(step, output)
     model_dir = folder.part(folder.choose(model=model)['model'])
-    return evaluate_checkpoints(evaluate_one, model_dir, output_dir, step, patience, dry_run)
+    if dry_run:
+        return evaluate_one(next(each_step(model_dir, step, patience=0.0)), output)
+    metrics, writer = {}, None
+    for number in each_step(model_dir, step, patience):
+        metrics = evaluate_one(number, output / str(number))
+        if metrics:
+            # One for all steps: its file is named after the second it was made in.
+            writer = writer or ScalarWriter(str(output))
+            writer.write(number, _scalars(metrics))
+    if writer:
+        writer.close()
+    return metrics
+
+
+def evaluate_in_training(
+    *, kb: str, text: str, model: str, memory: str, questions: str | tuple[str, ...] = ()
+) -> Callable[[int], dict[str, float]] | None:
+    """The `on_checkpoint` of `trainer.train` that scores splits such as '1-hop/dev', or files.
+
+    Predictions and metrics of a checkpoint go to <model>/evaluation/<step>.
+
+    Args:
+        kb, text, model, memory: as of the training run.
+        questions: what is scored; None comes back without.
+    """
+    if not questions:
+        return None
+
+    def evaluate_checkpoint(step: int) -> dict[str, float]:
+        output_dir = str(KBFolder(kb).part(model) / 'evaluation' / str(step))
+        parts: dict[str, Any] = {'kb': kb, 'text': text, 'model': model, 'memory': memory}
+        return _scalars(evaluate(**parts, questions=questions, output_dir=output_dir, step=step))
+
+    return evaluate_checkpoint
+
+
+def _scalars(results: dict[str, dict]) -> dict[str, float]:
+    """The metrics of {set: metrics} by names for TensorBoard."""
+    return {
+        f'{name}/{metric}': value
+        for name, metrics in results.items()
+        for metric, value in metrics.items()
+        if isinstance(value, int | float)
+    }
 
 
 def _over(kb: VirtualKB) -> str:

@@ -42,27 +42,18 @@ _ENOUGH = 30
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What came of training.
+    """What came of training."""
 
-    Attributes:
-        read, used: questions in the file, and those that were learnt from.
-        no_topic, no_answer: those that mention no name of the text, and have no answer that is one.
-        not_reached, not_needed: whose answer no plan reaches, and those beyond the number wanted.
-        before, after: on left-out questions; equal if nothing better than the untrained was found.
-        left_out: those that the probabilities of answers were fitted to; 0 if these stay untrained.
-        seconds: that it took, without opening the knowledge base.
-    """
-
-    read: int
-    used: int
-    no_topic: int
-    no_answer: int
-    not_reached: int
-    not_needed: int
-    before: Score | None
-    after: Score | None
-    left_out: int
-    seconds: float
+    read: int  # questions in the file
+    used: int  # those that were learnt from
+    no_topic: int  # those that mention no name of the text
+    no_answer: int  # that have no answer that is one
+    not_reached: int  # whose answer no plan reaches
+    not_needed: int  # and those beyond the number wanted
+    before: Score | None  # on left-out questions
+    after: Score | None  # equal to that before if nothing better than the untrained was found
+    left_out: int  # those that probabilities were fitted to; 0 if these stay untrained
+    seconds: float  # that it took, without opening the knowledge base
 
     def __str__(self) -> str:
         reasons = (

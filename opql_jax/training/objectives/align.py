@@ -31,23 +31,18 @@ class _Alignment(Objective):
     """A question's relation is compared with those of pairs of its topic.
 
     Attributes:
-        source_class: of the batches, whose settings those of the objective are.
         split: the questions.
         facts_weight: see `AlignPassages`.
     """
 
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
-    source_class: ClassVar[type]
     split: str
     facts_weight: float
 
     @abc.abstractmethod
     def encode_pairs(self, encoder, params, batch, rng):
         """(relations [n, d_r], topics [n], targets [n]) of the pairs of a batch."""
-
-    def source(self, prepared, seed=0) -> Source:
-        return self.source_class(prepared, self, seed)
 
     def validation(self, prepared, questions=(), rows=64, seed=0) -> Source:
         if len(questions) > 1:
@@ -71,7 +66,7 @@ class Align(AlignSettings, _Alignment):
     """The pairs are mentions of the topics, each marked in its passage (`AlignSettings`)."""
 
     pair_encoding: ClassVar[str] = 'marked_pair'
-    source_class: ClassVar[type] = AlignSource
+    source_class = AlignSource
     facts_weight: ClassVar[float] = 0.0  # type: ignore[misc]  # a constant here, a setting of AlignPassages
 
     def encode_pairs(self, encoder, params, batch: AlignBatch, rng):
@@ -97,7 +92,7 @@ class AlignPassages(PassageAlignSettings, _Alignment):
             `losses.alignment_loss`.
     """
 
-    source_class: ClassVar[type] = PassageAlignSource
+    source_class = PassageAlignSource
     pair_encoding: str = 'span_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
     facts_weight: float = 1.0
 

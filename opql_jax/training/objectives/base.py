@@ -52,19 +52,17 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Objective(abc.ABC):
-    """The configuration of a training objective: a frozen dataclass whose fields gin sets.
+    """The configuration of a training objective: a frozen dataclass whose fields gin sets."""
 
-    Attributes:
-        trains: prefixes of the names of trained parameters.
-        unreached: prefixes of those among them that no loss reaches, which decay would spoil.
-        answers_questions: whether its models answer questions, so that a knowledge base opens them.
-        pair_encoding: how memories encode pairs with a trained model (`models.bulk_encoding`); None
-            for as with the model that training starts from.
-    """
-
+    source_class: ClassVar[Any]  # of the batches, whose settings those of the objective are
+    # Prefixes of the names of trained parameters, and of those among them that no loss reaches,
+    # which decay would spoil.
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'entity_table')
     unreached: ClassVar[tuple[str, ...]] = ()
+    # How memories encode pairs with a trained model (`models.bulk_encoding`); None for as with the
+    # model that training starts from.
     pair_encoding: ClassVar[str | None] = None
+    # Whether its models answer questions, so that a knowledge base opens them.
     answers_questions: ClassVar[bool] = False
 
     @property
@@ -77,9 +75,9 @@ class Objective(abc.ABC):
         """Whether that memory is of the text that is learnt from."""
         return True
 
-    @abc.abstractmethod
     def source(self, prepared: Prepared, seed: int = 0) -> Source:
         """The batches that are trained on; InputError as for `build`."""
+        return self.source_class(prepared, self, seed)
 
     def validation(
         self, prepared: Prepared, questions: Sequence[str] = (), rows: int = 64, seed: int = 0
@@ -126,8 +124,9 @@ class Objective(abc.ABC):
     @classmethod
     def from_lineage(cls, lineage: dict) -> 'Objective':
         """The objective that left a lineage; fields without a value there have their defaults."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: lineage[name] for name in names if lineage[name] is not None})
+        settings = {field.name: lineage[field.name] for field in dataclasses.fields(cls)}
+        plain = lambda value: tuple(value) if isinstance(value, list) else value
+        return cls(**{name: plain(each) for name, each in settings.items() if each is not None})
 
 
 def questions_of(sets: Sequence[str], prepared: Prepared, max_hops: int) -> list[Question]:

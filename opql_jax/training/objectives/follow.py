@@ -2,15 +2,17 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from opql_jax.core import files
+from opql_jax.data.questions import QuestionBatch
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.each_question import EachFollowedQuestion
 from opql_jax.data.sources.follow import FollowBatch, FollowSource
+from opql_jax.memory.follow import Followed
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
 from opql_jax.memory.sharding import ShardedMemory, shard_memory
@@ -119,7 +121,7 @@ class Follow(Objective):
         return name.startswith(trains) and not name.startswith(self.unreached)
 
     def loss(self, encoder, layout, params, batch: FollowBatch, memory, rng):
-        answer = self._answer(encoder, params, batch, memory, rng)
+        answer = self.followed(encoder, params, *batch, memory, rng)[-1]
         loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
         return loss, {
             f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()
@@ -127,23 +129,24 @@ class Follow(Objective):
 
     def predict(self, encoder, params, batch: FollowBatch, memory):
         """Entities [questions, k], best first, -1 in unused slots, and their weights."""
-        answer = self._answer(encoder, params, batch, memory, None)
+        answer = self.followed(encoder, params, *batch, memory)[-1]
         return answer.entities, {'weights': answer.weights}
 
-    def _answer(self, encoder, params, batch, memory, rng):
-        """What the last hop found."""
-        return self.follower(encoder).apply(
+    def followed(
+        self, encoder, params, questions: QuestionBatch, hops: int, memory, rng=None
+    ) -> list[Followed]:
+        """What each hop of the questions finds."""
+        apply: Any = self.follower(encoder).apply
+        return apply(
             {'params': params['follower']},
-            encode_questions(
-                encoder, params, batch.questions, None if self.frozen_encoder else rng
-            ),
-            batch.questions.topic,
-            hops=batch.hops,
+            encode_questions(encoder, params, questions, None if self.frozen_encoder else rng),
+            questions.topic,
+            hops=hops,
             memory=memory,
             entity_table=params['entity_table'],
             k=self.k,
             exclude_topic=self.exclude_topic,
-        )[-1]
+        )
 
 
 def _refresh(memory, params):

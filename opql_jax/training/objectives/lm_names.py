@@ -162,12 +162,8 @@ class LinkNames(LanguageModelObjective):
                 teacher.apply({'params': memory}, t.tokens, t.r1[:, 0], t.r2) for t in texts
             ]
             used = concatenate(batch.texts, 'topic')[:, 0] >= 0
-            change = relative_change(encoded.r[:, 0], jnp.concatenate(relations), used)
+            before = jnp.where(used[:, None], jnp.concatenate(relations), 0.0)
+            moved = jnp.where(used[:, None], encoded.r[:, 0], 0.0) - before
+            change = jnp.square(moved).sum() / jnp.maximum(jnp.square(before).sum(), 1e-12)
             loss, metrics = loss + _RELATION_WEIGHT * change, {**metrics, 'relation_change': change}
         return loss, metrics
-
-
-def relative_change(relations, before, used):
-    """||relations - before||^2 / ||before||^2 over the rows `used` [n]; both are [n, d_r]."""
-    squares = lambda x: jnp.square(jnp.where(used[:, None], x, 0.0)).sum()
-    return squares(relations - before) / jnp.maximum(squares(before), 1e-12)

@@ -34,6 +34,7 @@ class Reading(ReadingSettings, Objective):
     [SEP] before it.
     """
 
+    source_class = ReadingSource
     trains: ClassVar[tuple[str, ...]] = ('encoder/', 'reader')
     unreached: ClassVar[tuple[str, ...]] = (
         'encoder/w_e/',
@@ -41,9 +42,6 @@ class Reading(ReadingSettings, Objective):
         'encoder/token_embedding/',
         'encoder/position_embedding/',
     )
-
-    def source(self, prepared, seed=0) -> ReadingSource:
-        return ReadingSource(prepared, self, seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         def init(params):

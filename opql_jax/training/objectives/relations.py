@@ -27,13 +27,11 @@ class Relations(RelationSettings, Objective):
             or 'span_pair', much cheaper.
     """
 
+    source_class = RelationSource
     entity_weight: float = 1.0
     sampled_entities: int = 0
     frozen_layers: int = 0
     pair_encoding: str = 'marked_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
-
-    def source(self, prepared, seed=0) -> RelationSource:
-        return RelationSource(prepared, self, seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         check_choice('pair_encoding', self.pair_encoding, PAIR_ENCODINGS)

@@ -40,13 +40,11 @@ class TextRelations(TextRelationSettings, Objective):
         sentence_weight: of L_sentence, which compares with MiniLM; 0 leaves it out.
     """
 
+    source_class = TextRelationSource
     trains: ClassVar[tuple[str, ...]] = ('encoder/',)
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
     pair_encoding: ClassVar[str] = 'span_pair'
     sentence_weight: float = 30.0
-
-    def source(self, prepared, seed=0) -> TextRelationSource:
-        return TextRelationSource(prepared, self, seed)
 
     def build(self, prepared, encoder, mesh, seed=0) -> Task:
         teacher = None

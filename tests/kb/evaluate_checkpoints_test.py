@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.kb.trained.evaluate_in_training import evaluate_checkpoints
-from opql_jax.kb.trained.question_sets import evaluate
+from opql_jax.kb.trained.question_sets import evaluate, evaluate_in_training
 from opql_jax.training import checkpoints, objectives
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
 
@@ -58,7 +57,7 @@ def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
 def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tmp_path):
     kb, (split,) = shutil.copytree(kb, tmp_path / 'kb'), SPLITS
     workdir, parts = kb / 'run', dict(text='text', model='run', memory='memory')
-    hook = evaluate_checkpoints(kb=str(kb), **parts, questions=split)
+    hook = evaluate_in_training(kb=str(kb), **parts, questions=split)
     objective = objectives.Follow(memory_dir='memory', splits=('1-hop/train',), questions=8, k=8)
     options = dict(num_steps=2, checkpoint_every=1, init_from='align', on_checkpoint=hook)
     tiny_training.run('text', workdir, objective, **options)
