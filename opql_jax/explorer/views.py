@@ -1,10 +1,11 @@
 """What the pages of the explorer show of a knowledge base, as plain values."""
 
+import dataclasses
 import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,24 +17,27 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
 from opql_jax.explorer.suggestions import is_plain
-from opql_jax.kb import path_graph, paths
+from opql_jax.kb import paths
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 
-# Answers of a page, and those whose paths are drawn.
-ANSWERS, _DRAWN = 10, 5
+ANSWERS, MOST_READ = 10, 12
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 
 T = TypeVar('T')
 
 
 class Step(NamedTuple):
-    """A fact of a path, and its citation's number, from 1; 0 if it was not read in the text."""
+    """A fact of a path, as its citation says it, and the number of that on the page, from 1.
+
+    0 and None for a fact that was not read in the text.
+    """
 
     fact: Fact
     number: int
+    citation: Citation | None
 
 
 class Found(NamedTuple):
@@ -48,15 +52,9 @@ class Answered(NamedTuple):
 
     Attributes:
         found: the best.
-        citations: the sentences that they rest on, by their numbers from 1, each once.
-        first: how many of these the first answer rests on.
-        picture: of the paths of the first answers (SVG).
     """
 
     found: list[Found]
-    citations: list[Citation]
-    first: int
-    picture: str
     is_sure: bool | None
     notes: list[str]
 
@@ -75,14 +73,32 @@ def ask(kb: VirtualKB, text: str) -> Answered:
     for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
-    first = max((step.number for one in found[:1] for step in one.path), default=0)
-    picture = path_graph.draw([tuple(step.fact for step in one.path) for one in found[:_DRAWN]])
-    return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
+    return Answered(found, answer.is_sure, list(answer.notes))
 
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
     citation = cite(kb.store, fact)
-    return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
+    if citation is None:
+        return Step(fact, 0, None)
+    number = numbers.setdefault(citation, len(numbers) + 1)
+    return Step(_as_cited(fact, citation), number, citation)
+
+
+def _as_cited(fact: Fact, citation: Citation) -> Fact:
+    """A fact with the sentence of its citation alone, and those of its mentions that are in it."""
+    first = (fact.sentence or '').find(citation.sentence)
+    inside = lambda span: span and 0 <= span[0] - first and span[1] - first <= len(citation.sentence)
+    spans = [
+        (span[0] - first, span[1] - first) if first >= 0 and inside(span) else None
+        for span in (fact.topic_span, fact.target_span)
+    ]
+    cited = {'sentence': citation.sentence, 'topic_span': spans[0], 'target_span': spans[1]}
+    return dataclasses.replace(fact, **cited)
+
+
+def most_read(kb: VirtualKB) -> list[str]:
+    """The names of the entities that most was read about."""
+    return [kb.linker.unique_name(row) for row in entity_graph.most_read(kb, MOST_READ)]
 
 
 # Kinds as headings, in the order in which they are told.
@@ -101,15 +117,19 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
     """What `entity.html` shows of an entity, `FACTS` facts a page.
 
     `short` are by kind the entities that most facts lead to, each with their number; `wordings` the
-    facts of this page by the words between the mentions, with whether the entity comes first;
-    `documents` the ids and titles of those about it; `picture` (SVG) and `legend` its neighbours.
+    sentences of this page's facts, see `_sentences`, by the words between mentions that several
+    share, with whether the entity comes first; `documents` the ids and titles of those about it;
+    `picture` (SVG) and `legend` its neighbours.
     """
     (found,) = kb.entity(name).entities.tolist()
     facts, num_facts = paths.facts_about(kb.store, found, page * FACTS, FACTS)
+    targets: dict[tuple[str, bool], set[str]] = {}
+    for fact in facts:
+        targets.setdefault(fact.wording, set()).add(fact.target)
     groups: dict[tuple[str, bool], list[Fact]] = {}
     for fact in facts:
-        words, first = fact.wording
-        groups.setdefault((words, first) if is_plain(words) else ('', True), []).append(fact)
+        is_shared = is_plain(fact.wording[0]) and len(targets[fact.wording]) > 1
+        groups.setdefault(fact.wording if is_shared else ('', True), []).append(fact)
     # Wordings that several facts share first, then in the order of the text; last what has none.
     wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
@@ -119,18 +139,41 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
         short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
     table = kb.prepared.passages
     about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
-    drawn = near[: entity_graph.NEIGHBOURS]
+    others = [one for one in near if kinds[one.entity] not in VALUES]
+    drawn = others[: entity_graph.NEIGHBOURS]
     return {
         'name': names[found],
         'kind': kinds[found],
         'num_facts': num_facts,
         'short': [(heading, ones) for heading, ones in short.items() if ones],
-        'wordings': [(words, first, facts) for (words, first), facts in wordings],
+        'wordings': [(*wording, _sentences(kb, facts)) for wording, facts in wordings],
         'documents': dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())),
-        'picture': entity_graph.draw_neighbours(kb, found, near),
-        'num_neighbours': len(near),
+        'picture': entity_graph.draw_neighbours(kb, found, drawn),
+        'num_neighbours': len(others),
+        'num_drawn': len(drawn),
         'legend': entity_graph.colours([kinds[one.entity] for one in drawn]),
     }
+
+
+class Piece(NamedTuple):
+    """A part of a text: the entity that it mentions or None, and whether it is cited."""
+
+    text: str
+    entity: str | None
+    is_cited: bool
+
+
+def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[tuple[Citation, list[Piece]]]:
+    """The sentences of facts, each once, in the order of their documents."""
+    mentions: dict[Citation, dict[tuple[int, int], str]] = {}
+    for fact in facts:
+        if (citation := cite(kb.store, fact)) is not None:
+            cited, spans = _as_cited(fact, citation), mentions.setdefault(citation, {})
+            ends = (cited.topic_span, fact.topic), (cited.target_span, fact.target)
+            spans |= {span: name for span, name in ends if span}
+    order = lambda citation: (citation.title, citation.document, citation.start or 0)
+    cited_in_order = sorted(mentions, key=order)
+    return [(one, list(_pieces(one.sentence, mentions[one]))) for one in cited_in_order]
 
 
 class Page(NamedTuple, Generic[T]):
@@ -157,14 +200,6 @@ def entities(
     return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
 
 
-class Piece(NamedTuple):
-    """A part of a text: the entity that it mentions or None, and whether it is cited."""
-
-    text: str
-    entity: str | None
-    is_cited: bool
-
-
 def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[str, Any]:
     """What `document.html` shows of a document: its passages in pieces, and its sentences.
 
@@ -182,8 +217,9 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[
         if (sentence := passage['text'][start:end].strip())
     ]
     texts = [
-        list(_pieces(kb, passage, _in_passage(kb, row, passage, cited)))
+        list(_pieces(passage['text'], names, _in_passage(kb, row, passage, cited)))
         for row, passage in zip(rows.tolist(), passages)
+        for names in [{(at['start'], at['end']): kb.vocab.names[at['entity']] for at in passage['mentions']}]
     ]
     told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
     return {'id': name, 'title': passages[0]['title'], **told}
@@ -214,19 +250,20 @@ def digest(passages: list[dict]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
-def _pieces(kb: VirtualKB, passage: dict, cited: tuple[int, int]) -> Iterator[Piece]:
-    text, mentioned, place = passage['text'], {}, 0
-    order = lambda mention: (mention['start'], -mention['end'])
-    for mention in sorted(passage['mentions'], key=order):
-        if mention['start'] >= place:  # else it is inside of the one before
-            mentioned[mention['start'], mention['end']] = kb.vocab.names[mention['entity']]
-            place = mention['end']
-    borders = sorted({0, len(text), *cited, *(border for span in mentioned for border in span)})
-    spans = sorted(mentioned)
+def _pieces(
+    text: str, mentions: dict[tuple[int, int], str], cited: tuple[int, int] = (0, 0)
+) -> Iterator[Piece]:
+    """A text in pieces, by its mentions and their names; one inside of another is left out."""
+    spans, place = [], 0
+    for start, end in sorted(mentions, key=lambda span: (span[0], -span[1])):
+        if start >= place:
+            spans.append((start, end))
+            place = end
+    borders = sorted({0, len(text), *cited, *(border for span in spans for border in span)})
     for start, end in itertools.pairwise(borders):
         while spans and spans[0][1] <= start:
             spans.pop(0)
-        name = mentioned[spans[0]] if spans and spans[0][0] <= start else None
+        name = mentions[spans[0]] if spans and spans[0][0] <= start else None
         yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
