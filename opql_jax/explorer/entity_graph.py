@@ -24,6 +24,8 @@ _SIZE, _MAP_SIZE = (900, 520), (1160, 700)
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
 _CHARACTER, _LINE = 7.6, 22
+# Pixels between labels and the edge of the map, where a cluster's shade ends.
+_MARGIN = 16
 # Steps of the layout of the map, and those that part labels which overlap.
 _STEPS, _PARTING = 300, 2_000
 # The share of its pull that a fact keeps between clusters, and edges of an entity that are drawn.
@@ -202,7 +204,8 @@ def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int,
         sideways = overlap[..., 0] < overlap[..., 1]
         push = np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
         push *= direction * both[..., None] / 2
-        centres = np.clip(centres + push.sum(1) * 0.6, half, np.array(_MAP_SIZE) - half)
+        edge = half + _MARGIN
+        centres = np.clip(centres + push.sum(1) * 0.6, edge, np.array(_MAP_SIZE) - edge)
     return dict(zip(entities, centres))
 
 
