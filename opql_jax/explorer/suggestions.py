@@ -29,7 +29,11 @@ _STATED = [
         (r'was taught by', ('person',), 'Who taught {}?'),
         (r'was (?P<past>[a-z]+ed) by', ('person', 'organisation'), 'Who {past} {}?'),
         (r'was founded in', ('date',), 'When was {} founded?'),
-        (r'studied (?:[a-z]+ )?(?:at|in)(?: the)?', ('organisation', 'place'), 'Where did {} study?'),
+        (
+            r'studied (?:[a-z]+ )?(?:at|in)(?: the)?',
+            ('organisation', 'place'),
+            'Where did {} study?',
+        ),
         (r'married', ('person',), 'Whom did {} marry?'),
     )
 ]

@@ -27,6 +27,8 @@ ANSWERS, MOST_READ = 10, 12
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 
 T = TypeVar('T')
+# Characters, half-open.
+Span = tuple[int, int]
 
 
 class Step(NamedTuple):
@@ -87,7 +89,9 @@ def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
 def _as_cited(fact: Fact, citation: Citation) -> Fact:
     """A fact with the sentence of its citation alone, and those of its mentions that are in it."""
     first = (fact.sentence or '').find(citation.sentence)
-    inside = lambda span: span and 0 <= span[0] - first and span[1] - first <= len(citation.sentence)
+    inside = lambda span: (
+        span and 0 <= span[0] - first and span[1] - first <= len(citation.sentence)
+    )
     spans = [
         (span[0] - first, span[1] - first) if first >= 0 and inside(span) else None
         for span in (fact.topic_span, fact.target_span)
@@ -163,17 +167,32 @@ class Piece(NamedTuple):
     is_cited: bool
 
 
-def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[tuple[Citation, list[Piece]]]:
-    """The sentences of facts, each once, in the order of their documents."""
-    mentions: dict[Citation, dict[tuple[int, int], str]] = {}
+class Sentence(NamedTuple):
+    """A sentence about an entity, in pieces, and the names of those that it means by 'It'."""
+
+    citation: Citation
+    meant: list[str]
+    pieces: list[Piece]
+
+
+def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[Sentence]:
+    """The sentences of facts, each once: of the entity's own document first, in their order."""
+    mentions: dict[Citation, dict[Span, str]] = {}
+    targets: dict[Citation, dict[str, None]] = {}
     for fact in facts:
         if (citation := cite(kb.store, fact)) is not None:
             cited, spans = _as_cited(fact, citation), mentions.setdefault(citation, {})
             ends = (cited.topic_span, fact.topic), (cited.target_span, fact.target)
             spans |= {span: name for span, name in ends if span}
-    order = lambda citation: (citation.title, citation.document, citation.start or 0)
-    cited_in_order = sorted(mentions, key=order)
-    return [(one, list(_pieces(one.sentence, mentions[one]))) for one in cited_in_order]
+            targets.setdefault(citation, {})[fact.target] = None
+    order = lambda one: (one.title != facts[0].topic, one.title, one.document, one.start or 0)
+    found = []
+    for citation in sorted(mentions, key=order):
+        pieces = list(_pieces(citation.sentence, mentions[citation]))
+        named = {piece.entity for piece in pieces}
+        meant = [name for name in targets[citation] if name not in named]
+        found.append(Sentence(citation, meant, pieces))
+    return found
 
 
 class Page(NamedTuple, Generic[T]):
@@ -200,7 +219,7 @@ def entities(
     return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
 
 
-def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
     """What `document.html` shows of a document: its passages in pieces, and its sentences.
 
     `cited` are characters of its text; `digest` tells that from any other.
@@ -219,13 +238,15 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[
     texts = [
         list(_pieces(passage['text'], names, _in_passage(kb, row, passage, cited)))
         for row, passage in zip(rows.tolist(), passages)
-        for names in [{(at['start'], at['end']): kb.vocab.names[at['entity']] for at in passage['mentions']}]
+        for names in [
+            {(at['start'], at['end']): kb.vocab.names[at['entity']] for at in passage['mentions']}
+        ]
     ]
     told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
     return {'id': name, 'title': passages[0]['title'], **told}
 
 
-def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:
+def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: Span) -> Span:
     """Characters of a document as those of a passage of it; (0, 0) if they are not in it."""
     length = len(passage['text'])
     start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
@@ -250,9 +271,7 @@ def digest(passages: list[dict]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
-def _pieces(
-    text: str, mentions: dict[tuple[int, int], str], cited: tuple[int, int] = (0, 0)
-) -> Iterator[Piece]:
+def _pieces(text: str, mentions: dict[Span, str], cited: Span = (0, 0)) -> Iterator[Piece]:
     """A text in pieces, by its mentions and their names; one inside of another is left out."""
     spans, place = [], 0
     for start, end in sorted(mentions, key=lambda span: (span[0], -span[1])):
