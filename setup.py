@@ -149,8 +149,8 @@ EXTRAS = {
         *LANGCHAIN,
         *LLAMA_INDEX,
         *MCP,
-        # What asks the explorer: a client, and a driver of Chromium with a check of accessibility and
-        # what its pictures are kept small with.
+        # What asks the explorer: a client, and a driver of Chromium with a check of accessibility;
+        # what keeps its pictures small.
         'httpx>=0.28.1,<1',
         'playwright>=1.65.2,<2',
         'axe-playwright-python>=0.1.8,<0.2',

@@ -243,7 +243,8 @@ def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
         ]
     ]
     told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
-    return {'id': name, 'title': passages[0]['title'], **told}
+    date = kb.prepared.document_date(name)
+    return {'id': name, 'title': passages[0]['title'], 'date': date, **told}
 
 
 def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: Span) -> Span:
@@ -286,12 +287,13 @@ def _pieces(text: str, mentions: dict[Span, str], cited: Span = (0, 0)) -> Itera
         yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
-def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str]]:
-    """The ids and titles of documents that have a text, or all, in their order."""
+def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str, str | None]]:
+    """The ids, titles and dates of documents that have a text, or all, in their order."""
     table = kb.prepared.passages
     if text:
         has = lambda name: pc.match_substring(table[name], text, ignore_case=True)
         table = table.filter(functools.reduce(pc.or_, map(has, ('title', 'doc_id', 'text'))))
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
-    return Page(list(shown), len(found))
+    date = kb.prepared.document_date
+    return Page([(name, title, date(name)) for name, title in shown], len(found))

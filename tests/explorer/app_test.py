@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     strange = {
         'id': 'a/b?<x>',
         'title': STRANGE,
-        'text': f'{STRANGE} is a film. It was directed by Ingrid Solberg.',
+        'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
     }
     index_text([films.write(root / 'films.jsonl', strange)], root / 'films.kb', processes=1)
     return root / 'films.kb'
@@ -198,6 +198,21 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     found = client.get('/documents', params={'text': 'Born in Aarhus'}).text
     assert set(re.findall(r'/document\?id=(\w+)', found)) == set(born) != set()
     assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
+
+
+def test_the_date_that_a_document_states_is_shown_with_it(client):
+    for page in ('/documents', f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'):
+        assert words(client.get(page).text).count('1998-05-06') == 1 + ('?' in page)
+    asked = {'q': 'Ingrid Solberg . directed', 'top': 100}
+    facts = [
+        fact
+        for answer in client.get('/api/ask', params=asked).json()['answers']
+        for fact in answer['path']
+    ]
+    dates = {(fact['document'], fact.get('date')) for fact in facts}
+    assert ('a/b?<x>', '1998-05-06') in dates and len(dates) > 1
+    assert {date for document, date in dates if document != 'a/b?<x>'} == {None}
+    assert ', 1998-05-06' in words(client.get('/', params=asked).text)
 
 
 def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):

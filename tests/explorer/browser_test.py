@@ -1,8 +1,6 @@
 """The explorer in Chromium: keyboard, mouse, narrow and dark screens, no scripts, accessibility.
 
-OPQL_PICTURES=docs/figures .venv/bin/python -m pytest tests/explorer/browser_test.py -m slow -k pictures
-
-takes the pictures that the pages of docs/ show.
+With OPQL_PICTURES=docs/figures the test of pictures writes those that the pages of docs/ show.
 """
 
 import contextlib
