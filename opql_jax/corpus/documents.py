@@ -55,13 +55,13 @@ def stated_date(text: str) -> str | None:
     What stands in the text is no such date, nor is that of a head which states no ISO date and is
     none of a mail.
     """
-    head = _HEAD.match(text)
-    stated = head and re.search(r'^date:[ \t]*["\']?([^\n"\']+)', head[0], re.I | re.M)
-    if not stated:
+    head = found[0] if (found := _HEAD.match(text)) else ''
+    stated = re.search(r'^date:[ \t]*["\']?([^\n"\']+)', head, re.I | re.M)
+    if stated is None:
         return None
     with contextlib.suppress(ValueError):
         return datetime.date.fromisoformat(stated[1][:10]).isoformat()
-    if not re.search('^from:', head[0], re.I | re.M):
+    if not re.search('^from:', head, re.I | re.M):
         return None
     with contextlib.suppress(ValueError, TypeError, IndexError):
         return email.utils.parsedate_to_datetime(stated[1]).date().isoformat()

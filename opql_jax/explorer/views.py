@@ -229,32 +229,37 @@ def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
         removed = 'if a page led here, the document was removed since'
         raise InputError(f'no document has the id {name!r}: {removed}')
     passages = passages_of(kb.prepared, name)
-    sentences = [
-        sentence
-        for passage in passages
-        for start, end in itertools.pairwise([*passage['sentence_starts'], None])
-        if (sentence := passage['text'][start:end].strip())
-    ]
-    texts = [
-        list(_pieces(passage['text'], names, _in_passage(kb, row, passage, cited)))
-        for row, passage in zip(rows.tolist(), passages)
-        for names in [
-            {(at['start'], at['end']): kb.vocab.names[at['entity']] for at in passage['mentions']}
-        ]
-    ]
-    told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
-    date = kb.prepared.document_date(name)
-    return {'id': name, 'title': passages[0]['title'], 'date': date, **told}
+    shown = [_as_in_document(kb, *each, cited) for each in zip(rows.tolist(), passages)]
+    return {
+        'id': name,
+        'title': passages[0]['title'],
+        'date': kb.prepared.document_date(name),
+        'passages': [pieces for pieces, _ in shown],
+        'sentences': [sentence for _, sentences in shown for sentence in sentences],
+        'digest': digest(passages),
+    }
 
 
-def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: Span) -> Span:
-    """Characters of a document as those of a passage of it; (0, 0) if they are not in it."""
-    length = len(passage['text'])
+def _as_in_document(
+    kb: VirtualKB, row: int, passage: dict, cited: Span
+) -> tuple[list[Piece], list[str]]:
+    """The text of a passage without a title that was put before it: its pieces and sentences."""
+    length, names = len(passage['text']), kb.vocab.names
     start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
-    if start is None or end is None:
-        return 0, 0
-    first, last = max(cited[0], start), min(cited[1], end)
-    return (first - end + length, last - end + length) if first < last else (0, 0)
+    if start is None or end is None:  # documents are not kept
+        start, end, cited = 0, length, (0, 0)
+    cut = length - (end - start)
+    text = passage['text'][cut:]
+    mentions = {
+        (mention['start'] - cut, mention['end'] - cut): names[mention['entity']]
+        for mention in passage['mentions']
+        if mention['start'] >= cut
+    }
+    first, last = max(cited[0], start) - start, min(cited[1], end) - start
+    pieces = list(_pieces(text, mentions, (first, last) if first < last else (0, 0)))
+    starts = [max(place - cut, 0) for place in passage['sentence_starts']]
+    sentences = [text[begin:end].strip() for begin, end in itertools.pairwise([*starts, None])]
+    return pieces, list(filter(None, sentences))
 
 
 def passages_of(prepared: Prepared, name: str) -> list[dict]:
