@@ -50,21 +50,14 @@ class Document:
 
 
 def stated_date(text: str) -> str | None:
-    """The day that front matter or the head of a mail gives a text, in ISO form; None if none does.
-
-    What stands in the text is no such date, nor is that of a head which states no ISO date and is
-    none of a mail.
-    """
+    """The day, in ISO form, that the head of a text states: one in ISO form, or one of a mail."""
     head = found[0] if (found := _HEAD.match(text)) else ''
     stated = re.search(r'^date:[ \t]*["\']?([^\n"\']+)', head, re.I | re.M)
-    if stated is None:
-        return None
-    with contextlib.suppress(ValueError):
-        return datetime.date.fromisoformat(stated[1][:10]).isoformat()
-    if not re.search('^from:', head, re.I | re.M):
-        return None
-    with contextlib.suppress(ValueError, TypeError, IndexError):
-        return email.utils.parsedate_to_datetime(stated[1]).date().isoformat()
+    with contextlib.suppress(ValueError, TypeError, IndexError):  # it is no date
+        if stated and re.match(r'\d{4}-', stated[1]):
+            return datetime.date.fromisoformat(stated[1][:10]).isoformat()
+        if stated and re.search('^from:', head, re.I | re.M):
+            return email.utils.parsedate_to_datetime(stated[1]).date().isoformat()
     return None
 
 

@@ -2,7 +2,7 @@
 
 import collections
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -24,8 +24,8 @@ _SIZE, _MAP_SIZE = (900, 520), (1160, 700)
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
 _CHARACTER, _LINE = 7.6, 22
-# Pixels between labels and the edge of the map, where a cluster's shade ends.
-_MARGIN = 16
+# Pixels around an entity that have the shade of its cluster.
+_SHADE = 58
 # Steps of the layout of the map, and those that part labels which overlap.
 _STEPS, _PARTING = 300, 2_000
 # The share of its pull that a fact keeps between clusters, and edges of an entity that are drawn.
@@ -204,7 +204,7 @@ def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int,
         sideways = overlap[..., 0] < overlap[..., 1]
         push = np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
         push *= direction * both[..., None] / 2
-        edge = half + _MARGIN
+        edge = np.maximum(half, _SHADE)
         centres = np.clip(centres + push.sum(1) * 0.6, edge, np.array(_MAP_SIZE) - edge)
     return dict(zip(entities, centres))
 
@@ -225,10 +225,11 @@ def _svg(
     drawn = []
     for number, cluster in enumerate(halos):
         if len(cluster) > 1:
-            boxes = [(places[entity], _label_width(kb.vocab.names[entity])) for entity in cluster]
-            corners = [(x + sign * wide / 2, y) for (x, y), wide in boxes for sign in (-1, 1)]
-            hull = ' '.join(f'{x:.0f},{y:.0f}' for x, y in _hull(corners))
-            drawn.append(f'<polygon class="halo halo-{number % HALOS}" points="{hull}"/>')
+            shades = (
+                f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{_SHADE}"/>'
+                for x, y in map(places.__getitem__, cluster)
+            )
+            drawn.append(f'<g class="halo halo-{number % HALOS}">{"".join(shades)}</g>')
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
     drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (
@@ -236,23 +237,6 @@ def _svg(
         f'aria-label="{xml_text(description)}" viewBox="0 0 {size[0]} {size[1]}" '
         f'width="{size[0]}" height="{size[1]}" font-size="13">{"".join(drawn)}</svg>'
     )
-
-
-def _hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The corners of the convex hull of points (Andrew)."""
-
-    def chain(ordered: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-        kept: list[tuple[float, float]] = []
-        for x, y in ordered:
-            while len(kept) > 1 and (
-                (kept[-1][0] - kept[-2][0]) * (y - kept[-2][1])
-                <= (kept[-1][1] - kept[-2][1]) * (x - kept[-2][0])
-            ):
-                kept.pop()
-            kept.append((x, y))
-        return kept[:-1]
-
-    return chain(sorted(points)) + chain(sorted(points, reverse=True))
 
 
 def _edge(

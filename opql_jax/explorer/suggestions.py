@@ -9,12 +9,9 @@ import numpy as np
 
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.retrieval.words import words_of
 
 # Caps: passages looked at, questions tried (of two hops: half), questions suggested.
 _PASSAGES, _TRIED, _SUGGESTED = 5_000, 8, 3
-# A wording that serves in a query.
-_PLAIN_WORDING = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)')
 # What stands between two mentions, the kinds that the second may be, and the question that it
 # answers.
 _STATED = [
@@ -29,25 +26,14 @@ _STATED = [
         (r'was taught by', ('person',), 'Who taught {}?'),
         (r'was (?P<past>[a-z]+ed) by', ('person', 'organisation'), 'Who {past} {}?'),
         (r'was founded in', ('date',), 'When was {} founded?'),
-        (
-            r'studied (?:[a-z]+ )?(?:at|in)(?: the)?',
-            ('organisation', 'place'),
-            'Where did {} study?',
-        ),
+        (r'studied (?:[a-z]+ )?at(?: the)?', ('organisation',), 'Where did {} study?'),
         (r'married', ('person',), 'Whom did {} marry?'),
     )
 ]
 _PRONOUNS = ('He', 'She', 'It')
 # What somebody is called who did that, for a question of two hops.
-_NOUNS = {
-    'painted': 'painter',
-    'wrote': 'author',
-    'built': 'builder',
-    'taught': 'teacher',
-    'founded': 'founder',
-    'designed': 'designer',
-    'directed': 'director',
-}
+_NOUNS = {'painted': 'painter', 'wrote': 'author', 'built': 'builder', 'taught': 'teacher'}
+_NOUNS |= {'founded': 'founder', 'designed': 'designer', 'directed': 'director'}
 
 
 class Suggestions(NamedTuple):
@@ -128,15 +114,9 @@ def _two_hops(told: list[_Statement], names: Sequence[str]) -> Iterator[_Stateme
 
 def _query(kb: VirtualKB, told: list[_Statement]) -> str:
     """A query that follows what is stated of most entities, to what that leads to most."""
-    plain = [one for one in told if is_plain(one.words)]
     names = kb.vocab.names
-    led = collections.Counter((one.words, one.target) for one in plain)
-    for (words, target), _ in led.most_common():
+    led = collections.Counter((one.target, one.words) for one in told)
+    for (target, words), _ in led.most_common():
         if kb.linker.meanings(names[target]) == [target]:
             return str(tree.Follow(tree.Entity(names[target]), words, inverse=True))
     return ''
-
-
-def is_plain(words: str) -> bool:
-    """Whether a wording is a few words that say something."""
-    return bool(_PLAIN_WORDING.fullmatch(words) and words_of(words))

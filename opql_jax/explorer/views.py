@@ -16,7 +16,6 @@ from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
-from opql_jax.explorer.suggestions import is_plain
 from opql_jax.kb import paths
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
@@ -49,33 +48,21 @@ class Found(NamedTuple):
     path: list[Step]
 
 
-class Answered(NamedTuple):
-    """What a question or query found; `is_sure` and `notes` are those of a `WeightedEntities`.
-
-    Attributes:
-        found: the best.
-    """
-
-    found: list[Found]
-    is_sure: bool | None
-    notes: list[str]
-
-
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
     """What a question in plain English, or a query of the query language, finds."""
     check_text('the question', text)
     return kb.find(text)
 
 
-def ask(kb: VirtualKB, text: str) -> Answered:
-    """Answers a question or a query, with the facts that the best answers rest on."""
+def ask(kb: VirtualKB, text: str) -> dict[str, Any]:
+    """What `ask.html` shows of a question or a query: the best answers, and how sure they are."""
     answer = members(kb, text)
     numbers: dict[Citation, int] = {}
     found = []
     for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
-    return Answered(found, answer.is_sure, list(answer.notes))
+    return {'found': found, 'is_sure': answer.is_sure, 'notes': list(answer.notes)}
 
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
@@ -89,15 +76,15 @@ def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
 def _as_cited(fact: Fact, citation: Citation) -> Fact:
     """A fact with the sentence of its citation alone, and those of its mentions that are in it."""
     first = (fact.sentence or '').find(citation.sentence)
-    inside = lambda span: (
-        span and 0 <= span[0] - first and span[1] - first <= len(citation.sentence)
-    )
-    spans = [
-        (span[0] - first, span[1] - first) if first >= 0 and inside(span) else None
+    last = first + len(citation.sentence)
+    topic, target = (
+        (span[0] - first, span[1] - first)
+        if span and first <= span[0] and span[1] <= last
+        else None
         for span in (fact.topic_span, fact.target_span)
-    ]
-    cited = {'sentence': citation.sentence, 'topic_span': spans[0], 'target_span': spans[1]}
-    return dataclasses.replace(fact, **cited)
+    )
+    said = citation.sentence
+    return dataclasses.replace(fact, sentence=said, topic_span=topic, target_span=target)
 
 
 def most_read(kb: VirtualKB) -> list[str]:
@@ -120,22 +107,12 @@ _OF_A_KIND = 6
 def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
     """What `entity.html` shows of an entity, `FACTS` facts a page.
 
-    `short` are by kind the entities that most facts lead to, each with their number; `wordings` the
-    sentences of this page's facts, see `_sentences`, by the words between mentions that several
-    share, with whether the entity comes first; `documents` the ids and titles of those about it;
-    `picture` (SVG) and `legend` its neighbours.
+    `short` are by kind the entities that most facts lead to, each with their number; `sentences`
+    those of this page's facts; `documents` the ids and titles of those about it; `picture` (SVG)
+    and `legend` its neighbours.
     """
     (found,) = kb.entity(name).entities.tolist()
     facts, num_facts = paths.facts_about(kb.store, found, page * FACTS, FACTS)
-    targets: dict[tuple[str, bool], set[str]] = {}
-    for fact in facts:
-        targets.setdefault(fact.wording, set()).add(fact.target)
-    groups: dict[tuple[str, bool], list[Fact]] = {}
-    for fact in facts:
-        is_shared = is_plain(fact.wording[0]) and len(targets[fact.wording]) > 1
-        groups.setdefault(fact.wording if is_shared else ('', True), []).append(fact)
-    # Wordings that several facts share first, then in the order of the text; last what has none.
-    wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
     short = {}
     for kind, heading in _KINDS.items():
@@ -150,7 +127,7 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
         'kind': kinds[found],
         'num_facts': num_facts,
         'short': [(heading, ones) for heading, ones in short.items() if ones],
-        'wordings': [(*wording, _sentences(kb, facts)) for wording, facts in wordings],
+        'sentences': _sentences(kb, facts),
         'documents': dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())),
         'picture': entity_graph.draw_neighbours(kb, found, drawn),
         'num_neighbours': len(others),
