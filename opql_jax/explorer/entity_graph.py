@@ -20,7 +20,7 @@ HALOS = 6
 # Kinds with a colour of their own, which is the same in all corpora; the style sheet has it. Others
 # share one.
 COLOURED = 'person place organisation work event group date quantity concept thing'.split()
-_SIZE, _MAP_SIZE = (900, 520), (1160, 700)
+_SIZE, _MAP_SIZE = (900, 520), (1160, 760)
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
 _CHARACTER, _LINE = 7.6, 22
