@@ -148,10 +148,12 @@ EXTRAS = {
         *LANGCHAIN,
         *LLAMA_INDEX,
         *MCP,
-        # What asks the explorer: a client, and a driver of Chromium with a check of accessibility.
+        # What asks the explorer: a client, and a driver of Chromium with a check of accessibility;
+        # what keeps its pictures small.
         'httpx>=0.28.1,<1',
         'playwright>=1.65.2,<2',
         'axe-playwright-python>=0.1.8,<0.2',
+        'pillow>=12.3.0,<13',
     ],
 }
 

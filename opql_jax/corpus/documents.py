@@ -1,7 +1,11 @@
 """Documents with their entity links, and the JSON Lines files that they are read from."""
 
+import contextlib
 import dataclasses
+import datetime
+import email.utils
 import os
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +18,8 @@ from opql_jax.corpus.rejected import convert_lines
 
 # Longest mention; a longer one is a wrong span, and would not fit in a passage.
 MAX_MENTION = 1000
+# Lines of labels with values, and those that go on with a value, at the beginning of a text.
+_HEAD = re.compile(r'(?:[A-Za-z][\w-]*:[^\n]*(?:\n[ \t-][^\n]*)*(?:\n|$)){1,60}')
 
 
 class Mention(NamedTuple):
@@ -41,6 +47,18 @@ class Document:
     text: str
     mentions: tuple[Mention, ...] | None = None
     title_entity: str | None = None
+
+
+def stated_date(text: str) -> str | None:
+    """The day, in ISO form, that the head of a text states: one in ISO form, or one of a mail."""
+    head = found[0] if (found := _HEAD.match(text)) else ''
+    stated = re.search(r'^date:[ \t]*["\']?([^\n"\']+)', head, re.I | re.M)
+    with contextlib.suppress(ValueError, TypeError, IndexError):  # it is no date
+        if stated and re.match(r'\d{4}-', stated[1]):
+            return datetime.date.fromisoformat(stated[1][:10]).isoformat()
+        if stated and re.search('^from:', head, re.I | re.M):
+            return email.utils.parsedate_to_datetime(stated[1]).date().isoformat()
+    return None
 
 
 def validate(document: Document, known_entities: Collection[str] | None = None) -> None:

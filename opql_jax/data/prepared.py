@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus import tables
+from opql_jax.corpus.documents import stated_date
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.questions import Question, read_questions
 from opql_jax.corpus.sentences import sentence_numbers
@@ -122,6 +123,10 @@ class Prepared:
         if (text := (self._documents or {}).get(name)) is None:
             raise InputError(f'no document has the id {name!r}')
         return text
+
+    def document_date(self, name: str) -> str | None:
+        """The day that a document states at its beginning, see `stated_date`; None if none."""
+        return stated_date((self._documents or {}).get(name, ''))
 
     def document_offset(self, passage: int, place: int = 0) -> int | None:
         """The offset in its document of a character of a passage; None without documents."""

@@ -124,8 +124,9 @@ class Explorer:
         kb, text = self._kb(), request.query_params.get('q', '').strip()
         if text:
             return self._page('ask.html', question=text, answered=views.ask(kb, text))
-        suggested, counts = self._once(kb, suggest), kb.prepared.manifest.counts
-        return self._page('ask.html', question='', suggested=suggested, counts=counts)
+        self._once(kb, suggest)
+        counts, most_read = kb.prepared.manifest.counts, self._once(kb, views.most_read)
+        return self._page('ask.html', question='', counts=counts, most_read=most_read)
 
     def snippets(self, request: Request) -> Response:
         """What was asked, for programs; the query of a question takes longer than its answer."""
@@ -274,8 +275,7 @@ class Explorer:
 
     def _page(self, template: str, status: int = 200, **values) -> Response:
         suggested = self._made[1].get(suggest)
-        hint = suggested.query if suggested else ''
-        page = self._templates.get_template(template).render(hint=hint, **values)
+        page = self._templates.get_template(template).render(suggested=suggested, **values)
         return HTMLResponse(page, status)
 
 

@@ -15,15 +15,21 @@ from opql_jax.kb.virtual_kb import VirtualKB
 
 # Neighbours that are drawn, and entities of the map.
 NEIGHBOURS, MAPPED = 14, 60
+# Colours of clusters, which the style sheet has.
+HALOS = 6
 # Kinds with a colour of their own, which is the same in all corpora; the style sheet has it. Others
 # share one.
 COLOURED = 'person place organisation work event group date quantity concept thing'.split()
-_WIDTH, _HEIGHT = 900, 560
+_SIZE, _MAP_SIZE = (900, 520), (1160, 760)
 _LONGEST_NAME = 22
 # Pixels of a character of a label, and of its line.
-_CHARACTER, _LINE = 7.2, 22
+_CHARACTER, _LINE = 7.6, 22
+# Pixels around an entity that have the shade of its cluster.
+_SHADE = 58
 # Steps of the layout of the map, and those that part labels which overlap.
-_STEPS, _PARTING = 150, 2_000
+_STEPS, _PARTING = 300, 2_000
+# The share of its pull that a fact keeps between clusters, and edges of an entity that are drawn.
+_BETWEEN, _EDGES = 0.15, 3
 
 
 class Neighbour(NamedTuple):
@@ -51,37 +57,40 @@ def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
 
 
 def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> str:
-    """An SVG of an entity with its first neighbours around it, by kind; '' if it has none."""
+    """An SVG of an entity with neighbours around it, by kind; '' if it has none."""
     kinds = kb.vocab.kinds
-    shown = sorted(found[:NEIGHBOURS], key=lambda one: (_colour(kinds[one.entity]), -one.facts))
+    shown = sorted(found, key=lambda one: (_colour(kinds[one.entity]), -one.facts))
     if not shown:
         return ''
-    middle = np.array([_WIDTH / 2, _HEIGHT / 2])
+    middle = np.array(_SIZE) / 2
     places = {entity: middle}
     for number, one in enumerate(shown):
         angle = 2 * math.pi * number / len(shown) - math.pi / 2
-        radius = np.array([_WIDTH / 2 - 110, _HEIGHT / 2 - 40])
-        places[one.entity] = middle + radius * [math.cos(angle), math.sin(angle)]
+        places[one.entity] = middle + (middle - [110, 30]) * [math.cos(angle), math.sin(angle)]
     among = {pair: count for pair, count in _pairs(kb, list(places)).items() if entity not in pair}
     edges = {(entity, one.entity): one.facts for one in shown} | among
     described = f'{kb.vocab.names[entity]} and {len(shown)} neighbours'
-    return _svg(kb, places, edges, described, middle=entity)
+    return _svg(kb, places, edges, described, _SIZE, middle=entity)
 
 
 def draw_map(kb: VirtualKB) -> Map:
     """An SVG of the most mentioned entities, near those mentioned with them, and clusters.
 
-    The layout draws together what facts connect and keeps all else apart (Fruchterman and
-    Reingold), from a circle in the order of clusters, so that it is the same each time. Clusters
-    are found by the label that most neighbours have, until none changes.
+    The layout draws together what facts connect, most of all within a cluster, and keeps all else
+    apart (Fruchterman and Reingold), from a circle in the order of clusters, so that it is the same
+    each time. Of an entity only the edges with most facts are drawn.
     """
-    entities = _most_read(kb, MAPPED)
+    entities = most_read(kb, MAPPED)
     pairs = _pairs(kb, entities)
     clusters = _clusters(entities, pairs)
-    ordered = [entity for cluster in clusters for entity in cluster]
-    places = _without_overlaps(kb, _layout(ordered, pairs))
+    places = _without_overlaps(kb, _layout(clusters, pairs))
+    kept: set[tuple[int, int]] = set()
+    for entity in entities:
+        own = [pair for pair in pairs if entity in pair]
+        kept.update(sorted(own, key=lambda pair: -pairs[pair])[:_EDGES])
+    edges = {pair: count for pair, count in pairs.items() if pair in kept}
     described = f'A map of {len(entities)} entities in {len(clusters)} clusters'
-    picture = _svg(kb, places, pairs, described, halos=clusters)
+    picture = _svg(kb, places, edges, described, _MAP_SIZE, halos=clusters)
     names = [[kb.linker.unique_name(entity) for entity in cluster] for cluster in clusters]
     return Map(picture, names, colours([kb.vocab.kinds[entity] for entity in entities]))
 
@@ -97,7 +106,7 @@ def _colour(kind: str) -> str:
     return f'kind-{kind}' if kind in COLOURED else 'kind-other'
 
 
-def _most_read(kb: VirtualKB, most: int) -> list[int]:
+def most_read(kb: VirtualKB, most: int) -> list[int]:
     """The entities with most facts, but for dates and quantities."""
     assert kb.memory is not None
     counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
@@ -119,21 +128,26 @@ def _pairs(kb: VirtualKB, entities: Sequence[int]) -> dict[tuple[int, int], int]
 
 
 def _clusters(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> list[list[int]]:
-    """Clusters, the one with most entities first; in each the entities in their order."""
+    """Clusters, the one with most entities first; in each the entities in their order.
+
+    Those two are joined, again and again, that have most facts beyond what chance would give them:
+    as long as the modularity grows (Clauset, Newman and Moore).
+    """
     weights = _weights(entities, pairs)
-    label = np.arange(len(entities))
-    for _ in entities:
-        before = label.copy()
-        for row, counts in enumerate(weights):
-            votes = np.bincount(label, counts)
-            if votes[label[row]] < votes.max():
-                label[row] = votes.argmax()
-        if (label == before).all():
+    share = weights / max(weights.sum(), 1)
+    clusters = [[entity] for entity in entities]
+    while len(clusters) > 1:
+        gain = share - np.outer(share.sum(0), share.sum(0))
+        np.fill_diagonal(gain, -1)
+        left, right = sorted(map(int, np.unravel_index(gain.argmax(), gain.shape)))
+        if gain[left, right] <= 0:
             break
-    groups: dict[int, list[int]] = {}
-    for entity, of in zip(entities, label.tolist()):
-        groups.setdefault(of, []).append(entity)
-    return sorted(groups.values(), key=len, reverse=True)
+        share[left] += share[right]
+        share[:, left] += share[:, right]
+        share = np.delete(np.delete(share, right, 0), right, 1)
+        clusters[left] += clusters.pop(right)
+    order = {entity: number for number, entity in enumerate(entities)}
+    return sorted((sorted(one, key=order.__getitem__) for one in clusters), key=len, reverse=True)
 
 
 def _weights(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> np.ndarray:
@@ -145,12 +159,17 @@ def _weights(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> np.n
     return weights
 
 
-def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[int, np.ndarray]:
-    """Places in the picture, in the order given."""
+def _layout(
+    clusters: Sequence[Sequence[int]], pairs: dict[tuple[int, int], int]
+) -> dict[int, np.ndarray]:
+    """Places in the picture of the entities of clusters."""
+    entities = [entity for cluster in clusters for entity in cluster]
+    of = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
     count, weights = len(entities), _weights(entities, pairs)
     angles = 2 * np.pi * np.arange(count) / max(count, 1)
     places = np.stack([np.cos(angles), np.sin(angles)], 1) * 0.5
     pull = np.where(weights > 0, 1 + np.log(np.maximum(weights, 1)), 0)
+    pull = np.where(of[:, None] == of[None], pull + 0.2, pull * _BETWEEN)
     ideal = 1 / math.sqrt(max(count, 1))
     for step in range(_STEPS):
         between = places[:, None] - places[None]
@@ -163,7 +182,7 @@ def _layout(entities: Sequence[int], pairs: dict[tuple[int, int], int]) -> dict[
         places += move / length * np.minimum(length, 0.1 * (1 - step / _STEPS))
     low, high = places.min(0), places.max(0)
     unit = (places - low) / np.maximum(high - low, 1e-9)
-    scaled = unit * [_WIDTH - 200, _HEIGHT - 60] + [100, 30]
+    scaled = unit * (np.array(_MAP_SIZE) - [220, 80]) + [110, 40]
     return dict(zip(entities, scaled))
 
 
@@ -172,7 +191,7 @@ def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int,
     entities = list(places)
     centres = np.stack([places[entity] for entity in entities]) if entities else np.zeros((0, 2))
     widths = [_label_width(kb.vocab.names[entity]) for entity in entities]
-    half = np.array([[width / 2 + 4, _LINE / 2 + 3] for width in widths]).reshape(-1, 2)
+    half = np.array([[width / 2 + 8, _LINE / 2 + 7] for width in widths]).reshape(-1, 2)
     sign = np.where(np.arange(len(entities))[:, None] < np.arange(len(entities))[None], -1.0, 1.0)
     for _ in range(_PARTING):
         between = centres[:, None] - centres[None]
@@ -185,7 +204,8 @@ def _without_overlaps(kb: VirtualKB, places: dict[int, np.ndarray]) -> dict[int,
         sideways = overlap[..., 0] < overlap[..., 1]
         push = np.stack([overlap[..., 0] * sideways, overlap[..., 1] * ~sideways], -1)
         push *= direction * both[..., None] / 2
-        centres = np.clip(centres + push.sum(1) * 0.6, half, np.array([_WIDTH, _HEIGHT]) - half)
+        edge = np.maximum(half, _SHADE)
+        centres = np.clip(centres + push.sum(1) * 0.6, edge, np.array(_MAP_SIZE) - edge)
     return dict(zip(entities, centres))
 
 
@@ -198,20 +218,24 @@ def _svg(
     places: dict[int, np.ndarray],
     edges: dict[tuple[int, int], int],
     description: str,
+    size: tuple[int, int],
     middle: int | None = None,
     halos: Sequence[Sequence[int]] = (),
 ) -> str:
     drawn = []
     for number, cluster in enumerate(halos):
-        for x, y in (places[entity] for entity in cluster if len(cluster) > 1):
-            halo = f'class="halo halo-{number % 6}" cx="{x:.0f}" cy="{y:.0f}"'
-            drawn.append(f'<circle {halo} r="44"/>')
+        if len(cluster) > 1:
+            shades = (
+                f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{_SHADE}"/>'
+                for x, y in map(places.__getitem__, cluster)
+            )
+            drawn.append(f'<g class="halo halo-{number % HALOS}">{"".join(shades)}</g>')
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
     drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (
         '<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="group" '
-        f'aria-label="{xml_text(description)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" font-size="13">{"".join(drawn)}</svg>'
+        f'aria-label="{xml_text(description)}" viewBox="0 0 {size[0]} {size[1]}" '
+        f'width="{size[0]}" height="{size[1]}" font-size="13">{"".join(drawn)}</svg>'
     )
 
 
@@ -234,7 +258,7 @@ def _edge(
 
 def _node(kb: VirtualKB, entity: int, x: float, y: float, is_middle: bool) -> str:
     name, kind = kb.vocab.names[entity], kb.vocab.kinds[entity]
-    width = _label_width(name)
+    width = _label_width(name) * (1.1 if is_middle else 1)  # its letters are bold
     address = escape(f'/entity?{urlencode({"name": kb.linker.unique_name(entity)})}')
     shape = (
         f'<title>{xml_text(name)}, {xml_text(kind)}</title><rect class="{_colour(kind)}" '

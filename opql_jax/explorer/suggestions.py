@@ -1,34 +1,39 @@
 """Example questions: about plainly stated facts, and answered as the text says."""
 
-import itertools
+import collections
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from opql_jax.kb import paths
-from opql_jax.kb.paths import Fact
 from opql_jax.kb.sets import query as tree
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.retrieval.words import words_of
 
-# Caps: entities, facts of each, questions tried, questions suggested.
-_ENTITIES, _FACTS, _TRIED, _SUGGESTED = 40, 60, 8, 3
-# A wording that serves in a query.
-_PLAIN_WORDING = re.compile(r'[a-z]+(?: [a-z]+){0,3}(?<! the)(?<! a)')
-# What stands right before the target, the kinds that this may be, and the question that it answers.
-_STATED = (
-    ('was born in', ('place',), 'Where was {} born?'),
-    ('was born in', ('date',), 'When was {} born?'),
-    ('died in', ('place',), 'Where did {} die?'),
-    ('is a (?:painting|picture) by|was painted by', ('person',), 'Who painted {}?'),
-    ('is a (?:novel|book|play|poem) by|was written by', ('person',), 'Who wrote {}?'),
-    ('was built by', ('person', 'organisation'), 'Who built {}?'),
-    ('was taught by', ('person',), 'Who taught {}?'),
-    ('was (?P<past>[a-z]+ed) by', ('person', 'organisation'), 'Who {past} {}?'),
-    ('was founded in', ('date',), 'When was {} founded?'),
-)
+# Caps: passages looked at, questions tried (of two hops: half), questions suggested.
+_PASSAGES, _TRIED, _SUGGESTED = 5_000, 8, 3
+# What stands between two mentions, the kinds that the second may be, and the question that it
+# answers.
+_STATED = [
+    (re.compile(f' {words} '), kinds, question)
+    for words, kinds, question in (
+        (r'was born (?:in|at)', ('place',), 'Where was {} born?'),
+        (r'was born (?:in|on)', ('date',), 'When was {} born?'),
+        (r'died (?:in|at)', ('place',), 'Where did {} die?'),
+        (r'is an? (?:painting|picture) by', ('person',), 'Who painted {}?'),
+        (r'is an? (?:novel|book|play|poem) by|was written by', ('person',), 'Who wrote {}?'),
+        (r'was built by', ('person', 'organisation'), 'Who built {}?'),
+        (r'was taught by', ('person',), 'Who taught {}?'),
+        (r'was (?P<past>[a-z]+ed) by', ('person', 'organisation'), 'Who {past} {}?'),
+        (r'was founded in', ('date',), 'When was {} founded?'),
+        (r'studied (?:[a-z]+ )?at(?: the)?', ('organisation',), 'Where did {} study?'),
+        (r'married', ('person',), 'Whom did {} marry?'),
+    )
+]
+_PRONOUNS = ('He', 'She', 'It')
+# What somebody is called who did that, for a question of two hops.
+_NOUNS = {'painted': 'painter', 'wrote': 'author', 'built': 'builder', 'taught': 'teacher'}
+_NOUNS |= {'founded': 'founder', 'designed': 'designer', 'directed': 'director'}
 
 
 class Suggestions(NamedTuple):
@@ -38,69 +43,80 @@ class Suggestions(NamedTuple):
     query: str
 
 
+class _Statement(NamedTuple):
+    """Two entities, the words between them, and the question that the second answers."""
+
+    topic: int
+    target: int
+    words: str
+    form: str
+    question: str
+
+
 def suggest(kb: VirtualKB) -> Suggestions:
     """What to ask first: questions that were tried, whose answers are sure and as the text says."""
     assert kb.memory is not None  # that of plain text
-    counts, kinds = np.diff(kb.memory.offsets), kb.vocab.kinds
-    rows = (row for row in np.argsort(-counts, kind='stable').tolist() if counts[row])
-    asked = ('person', 'work', 'organisation', 'place')
-    read = itertools.islice((row for row in rows if kinds[row] in asked), _ENTITIES)
-    told = {row: paths.facts_about(kb.store, row, 0, _FACTS)[0] for row in read}
-    tried = itertools.islice(_distinct(kb, told), _TRIED)
-    sure = (question for question, answer in tried if _is_answered(kb, question, answer))
-    query = _query(kb, [fact for facts in told.values() for fact in facts])
-    return Suggestions(list(itertools.islice(sure, _SUGGESTED)), query)
+    facts, names = np.diff(kb.memory.offsets), kb.vocab.names
+    clear = [one for one in _statements(kb) if kb.linker.meanings(names[one.topic]) == [one.topic]]
+    questions: dict[str, str] = {}
+    tried: set[int] = set()
+    by_facts = lambda these: sorted(these, key=lambda one: -facts[one.topic])
+    for one in [*by_facts(_two_hops(clear, names))[: _TRIED // 2], *by_facts(clear)]:
+        if len(tried) == _TRIED or len(questions) == _SUGGESTED:
+            break
+        if one.form not in questions and one.topic not in tried:
+            tried.add(one.topic)
+            found = kb.ask(one.question)
+            if found.is_sure and found.names[0] == names[one.target]:
+                questions[one.form] = one.question
+    return Suggestions(list(questions.values()), _query(kb, clear))
 
 
-def _distinct(kb: VirtualKB, told: dict[int, list[Fact]]) -> Iterator[tuple[str, str]]:
-    """Questions and their answers, no two of one form, nor about one entity."""
-    forms: set[str] = set()
-    kinds = dict(zip(kb.vocab.names, kb.vocab.kinds))
-    for row, facts in told.items():
-        name = kb.vocab.names[row]
-        if kb.linker.meanings(name) != [row]:
-            continue
-        for fact in facts:
-            if (stated := _stated(fact, kinds[fact.target])) and stated[0] not in forms:
-                forms.add(stated[0])
-                yield stated[1], fact.target
-                break
+def _statements(kb: VirtualKB) -> Iterator[_Statement]:
+    """What the first passages state plainly: of an entity that the words follow, or of 'She'."""
+    names, kinds = kb.vocab.names, kb.vocab.kinds
+    for passage in kb.prepared.passages.slice(0, _PASSAGES).to_pylist():
+        text, mentions = passage['text'], passage['mentions']
+        begins = {mention['start']: mention['entity'] for mention in mentions}
+        ends = {mention['end']: mention['entity'] for mention in mentions}
+        about = {
+            start + len(word): passage['title_entity']
+            for start in passage['sentence_starts']
+            for word in _PRONOUNS
+            if text.startswith(f'{word} ', start) and passage['title_entity'] >= 0
+        }
+        for words, of, question in _STATED:
+            for found in words.finditer(text):
+                topic = (about | ends).get(found.start())
+                target = begins.get(found.end())
+                if topic is None or target is None or topic == target or kinds[target] not in of:
+                    continue
+                start = min((m['start'] for m in mentions if m['entity'] == topic), default=0)
+                has_article = text[:start].endswith(('The ', ' the '))
+                called = f'the {names[topic]}' if has_article else names[topic]
+                asked = question.format(called, **found.groupdict())
+                yield _Statement(topic, target, found[0].strip(), question, asked)
 
 
-def _stated(fact: Fact, kind: str) -> tuple[str, str] | None:
-    """The form of the plain question that a fact answers, and the question; None if none."""
-    if fact.sentence is None or fact.target_span is None:
-        return None
-    before = fact.sentence[: fact.target_span[0]]
-    # Its name, or in its own document what stands for that.
-    names = [re.escape(fact.topic)]
-    if fact.topic == fact.title:
-        names += ['He', 'She', 'It', re.escape(fact.topic.split()[-1])]
-    for words, of, question in _STATED:
-        found = re.search(rf'(?:^|[.!?…] )(?:{"|".join(names)}) (?:{words}) $', before)
-        if found and kind in of:
-            return question, question.format(fact.topic, **found.groupdict())
-    return None
+def _two_hops(told: list[_Statement], names: Sequence[str]) -> Iterator[_Statement]:
+    """Questions about who did something, in place of the name: 'the painter of …'."""
+    about: dict[int, list[_Statement]] = {}
+    for one in told:
+        about.setdefault(one.topic, []).append(one)
+    for one in told:
+        who, did, called = one.question.rstrip('?').split(' ', 2)
+        if who == 'Who' and did in _NOUNS:
+            for other in about.get(one.target, []):
+                called_so = f'the {_NOUNS[did]} of {called}'
+                asked = other.question.replace(names[other.topic], called_so)
+                yield _Statement(one.topic, other.target, '', 'two hops', asked)
 
 
-def _is_answered(kb: VirtualKB, question: str, answer: str) -> bool:
-    found = kb.ask(question)
-    return bool(found.is_sure) and found.names[0] == answer
-
-
-def _query(kb: VirtualKB, told: list[Fact]) -> str:
-    """A query that follows what the text says most often of some entities."""
-    topics: dict[tuple[str, bool], list[str]] = {}
-    for fact in told:
-        words, _ = wording = fact.wording
-        if is_plain(words) and len(kb.linker.meanings(fact.topic)) == 1:
-            topics.setdefault(wording, []).append(fact.topic)
-    if not topics:
-        return ''
-    words, first = max(topics, key=lambda wording: len(topics[wording]))
-    return str(tree.Follow(tree.Entity(topics[words, first][0]), words, inverse=not first))
-
-
-def is_plain(words: str) -> bool:
-    """Whether a wording is a few words that say something."""
-    return bool(_PLAIN_WORDING.fullmatch(words) and words_of(words))
+def _query(kb: VirtualKB, told: list[_Statement]) -> str:
+    """A query that follows what is stated of most entities, to what that leads to most."""
+    names = kb.vocab.names
+    led = collections.Counter((one.target, one.words) for one in told)
+    for (target, words), _ in led.most_common():
+        if kb.linker.meanings(names[target]) == [target]:
+            return str(tree.Follow(tree.Entity(names[target]), words, inverse=True))
+    return ''

@@ -1,10 +1,11 @@
 """What the pages of the explorer show of a knowledge base, as plain values."""
 
+import dataclasses
 import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,25 +16,29 @@ from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
-from opql_jax.explorer.suggestions import is_plain
-from opql_jax.kb import path_graph, paths
+from opql_jax.kb import paths
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 
-# Answers of a page, and those whose paths are drawn.
-ANSWERS, _DRAWN = 10, 5
+ANSWERS, MOST_READ = 10, 12
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 
 T = TypeVar('T')
+# Characters, half-open.
+Span = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A fact of a path, and its citation's number, from 1; 0 if it was not read in the text."""
+    """A fact of a path, as its citation says it, and the number of that on the page, from 1.
+
+    0 and None for a fact that was not read in the text.
+    """
 
     fact: Fact
     number: int
+    citation: Citation | None
 
 
 class Found(NamedTuple):
@@ -43,46 +48,48 @@ class Found(NamedTuple):
     path: list[Step]
 
 
-class Answered(NamedTuple):
-    """What a question or query found; `is_sure` and `notes` are those of a `WeightedEntities`.
-
-    Attributes:
-        found: the best.
-        citations: the sentences that they rest on, by their numbers from 1, each once.
-        first: how many of these the first answer rests on.
-        picture: of the paths of the first answers (SVG).
-    """
-
-    found: list[Found]
-    citations: list[Citation]
-    first: int
-    picture: str
-    is_sure: bool | None
-    notes: list[str]
-
-
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
     """What a question in plain English, or a query of the query language, finds."""
     check_text('the question', text)
     return kb.find(text)
 
 
-def ask(kb: VirtualKB, text: str) -> Answered:
-    """Answers a question or a query, with the facts that the best answers rest on."""
+def ask(kb: VirtualKB, text: str) -> dict[str, Any]:
+    """What `ask.html` shows of a question or a query: the best answers, and how sure they are."""
     answer = members(kb, text)
     numbers: dict[Citation, int] = {}
     found = []
     for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
         found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
-    first = max((step.number for one in found[:1] for step in one.path), default=0)
-    picture = path_graph.draw([tuple(step.fact for step in one.path) for one in found[:_DRAWN]])
-    return Answered(found, list(numbers), first, picture, answer.is_sure, list(answer.notes))
+    return {'found': found, 'is_sure': answer.is_sure, 'notes': list(answer.notes)}
 
 
 def _step(kb: VirtualKB, fact: Fact, numbers: dict[Citation, int]) -> Step:
     citation = cite(kb.store, fact)
-    return Step(fact, 0 if citation is None else numbers.setdefault(citation, len(numbers) + 1))
+    if citation is None:
+        return Step(fact, 0, None)
+    number = numbers.setdefault(citation, len(numbers) + 1)
+    return Step(_as_cited(fact, citation), number, citation)
+
+
+def _as_cited(fact: Fact, citation: Citation) -> Fact:
+    """A fact with the sentence of its citation alone, and those of its mentions that are in it."""
+    first = (fact.sentence or '').find(citation.sentence)
+    last = first + len(citation.sentence)
+    topic, target = (
+        (span[0] - first, span[1] - first)
+        if span and first <= span[0] and span[1] <= last
+        else None
+        for span in (fact.topic_span, fact.target_span)
+    )
+    said = citation.sentence
+    return dataclasses.replace(fact, sentence=said, topic_span=topic, target_span=target)
+
+
+def most_read(kb: VirtualKB) -> list[str]:
+    """The names of the entities that most was read about."""
+    return [kb.linker.unique_name(row) for row in entity_graph.most_read(kb, MOST_READ)]
 
 
 # Kinds as headings, in the order in which they are told.
@@ -100,18 +107,12 @@ _OF_A_KIND = 6
 def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
     """What `entity.html` shows of an entity, `FACTS` facts a page.
 
-    `short` are by kind the entities that most facts lead to, each with their number; `wordings` the
-    facts of this page by the words between the mentions, with whether the entity comes first;
-    `documents` the ids and titles of those about it; `picture` (SVG) and `legend` its neighbours.
+    `short` are by kind the entities that most facts lead to, each with their number; `sentences`
+    those of this page's facts; `documents` the ids and titles of those about it; `picture` (SVG)
+    and `legend` its neighbours.
     """
     (found,) = kb.entity(name).entities.tolist()
     facts, num_facts = paths.facts_about(kb.store, found, page * FACTS, FACTS)
-    groups: dict[tuple[str, bool], list[Fact]] = {}
-    for fact in facts:
-        words, first = fact.wording
-        groups.setdefault((words, first) if is_plain(words) else ('', True), []).append(fact)
-    # Wordings that several facts share first, then in the order of the text; last what has none.
-    wordings = sorted(groups.items(), key=lambda group: (not group[0][0], -len(group[1])))
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
     short = {}
     for kind, heading in _KINDS.items():
@@ -119,18 +120,56 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
         short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
     table = kb.prepared.passages
     about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
-    drawn = near[: entity_graph.NEIGHBOURS]
+    others = [one for one in near if kinds[one.entity] not in VALUES]
+    drawn = others[: entity_graph.NEIGHBOURS]
     return {
         'name': names[found],
         'kind': kinds[found],
         'num_facts': num_facts,
         'short': [(heading, ones) for heading, ones in short.items() if ones],
-        'wordings': [(words, first, facts) for (words, first), facts in wordings],
+        'sentences': _sentences(kb, facts),
         'documents': dict(zip(about['doc_id'].to_pylist(), about['title'].to_pylist())),
-        'picture': entity_graph.draw_neighbours(kb, found, near),
-        'num_neighbours': len(near),
+        'picture': entity_graph.draw_neighbours(kb, found, drawn),
+        'num_neighbours': len(others),
+        'num_drawn': len(drawn),
         'legend': entity_graph.colours([kinds[one.entity] for one in drawn]),
     }
+
+
+class Piece(NamedTuple):
+    """A part of a text: the entity that it mentions or None, and whether it is cited."""
+
+    text: str
+    entity: str | None
+    is_cited: bool
+
+
+class Sentence(NamedTuple):
+    """A sentence about an entity, in pieces, and the names of those that it means by 'It'."""
+
+    citation: Citation
+    meant: list[str]
+    pieces: list[Piece]
+
+
+def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[Sentence]:
+    """The sentences of facts, each once: of the entity's own document first, in their order."""
+    mentions: dict[Citation, dict[Span, str]] = {}
+    targets: dict[Citation, dict[str, None]] = {}
+    for fact in facts:
+        if (citation := cite(kb.store, fact)) is not None:
+            cited, spans = _as_cited(fact, citation), mentions.setdefault(citation, {})
+            ends = (cited.topic_span, fact.topic), (cited.target_span, fact.target)
+            spans |= {span: name for span, name in ends if span}
+            targets.setdefault(citation, {})[fact.target] = None
+    order = lambda one: (one.title != facts[0].topic, one.title, one.document, one.start or 0)
+    found = []
+    for citation in sorted(mentions, key=order):
+        pieces = list(_pieces(citation.sentence, mentions[citation]))
+        named = {piece.entity for piece in pieces}
+        meant = [name for name in targets[citation] if name not in named]
+        found.append(Sentence(citation, meant, pieces))
+    return found
 
 
 class Page(NamedTuple, Generic[T]):
@@ -157,15 +196,7 @@ def entities(
     return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
 
 
-class Piece(NamedTuple):
-    """A part of a text: the entity that it mentions or None, and whether it is cited."""
-
-    text: str
-    entity: str | None
-    is_cited: bool
-
-
-def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
     """What `document.html` shows of a document: its passages in pieces, and its sentences.
 
     `cited` are characters of its text; `digest` tells that from any other.
@@ -175,28 +206,37 @@ def document(kb: VirtualKB, name: str, cited: tuple[int, int] = (0, 0)) -> dict[
         removed = 'if a page led here, the document was removed since'
         raise InputError(f'no document has the id {name!r}: {removed}')
     passages = passages_of(kb.prepared, name)
-    sentences = [
-        sentence
-        for passage in passages
-        for start, end in itertools.pairwise([*passage['sentence_starts'], None])
-        if (sentence := passage['text'][start:end].strip())
-    ]
-    texts = [
-        list(_pieces(kb, passage, _in_passage(kb, row, passage, cited)))
-        for row, passage in zip(rows.tolist(), passages)
-    ]
-    told = {'passages': texts, 'sentences': sentences, 'digest': digest(passages)}
-    return {'id': name, 'title': passages[0]['title'], **told}
+    shown = [_as_in_document(kb, *each, cited) for each in zip(rows.tolist(), passages)]
+    return {
+        'id': name,
+        'title': passages[0]['title'],
+        'date': kb.prepared.document_date(name),
+        'passages': [pieces for pieces, _ in shown],
+        'sentences': [sentence for _, sentences in shown for sentence in sentences],
+        'digest': digest(passages),
+    }
 
 
-def _in_passage(kb: VirtualKB, row: int, passage: dict, cited: tuple[int, int]) -> tuple[int, int]:
-    """Characters of a document as those of a passage of it; (0, 0) if they are not in it."""
-    length = len(passage['text'])
+def _as_in_document(
+    kb: VirtualKB, row: int, passage: dict, cited: Span
+) -> tuple[list[Piece], list[str]]:
+    """The text of a passage without a title that was put before it: its pieces and sentences."""
+    length, names = len(passage['text']), kb.vocab.names
     start, end = (kb.prepared.document_offset(row, place) for place in (0, length))
-    if start is None or end is None:
-        return 0, 0
-    first, last = max(cited[0], start), min(cited[1], end)
-    return (first - end + length, last - end + length) if first < last else (0, 0)
+    if start is None or end is None:  # documents are not kept
+        start, end, cited = 0, length, (0, 0)
+    cut = length - (end - start)
+    text = passage['text'][cut:]
+    mentions = {
+        (mention['start'] - cut, mention['end'] - cut): names[mention['entity']]
+        for mention in passage['mentions']
+        if mention['start'] >= cut
+    }
+    first, last = max(cited[0], start) - start, min(cited[1], end) - start
+    pieces = list(_pieces(text, mentions, (first, last) if first < last else (0, 0)))
+    starts = [max(place - cut, 0) for place in passage['sentence_starts']]
+    sentences = [text[begin:end].strip() for begin, end in itertools.pairwise([*starts, None])]
+    return pieces, list(filter(None, sentences))
 
 
 def passages_of(prepared: Prepared, name: str) -> list[dict]:
@@ -214,28 +254,28 @@ def digest(passages: list[dict]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
-def _pieces(kb: VirtualKB, passage: dict, cited: tuple[int, int]) -> Iterator[Piece]:
-    text, mentioned, place = passage['text'], {}, 0
-    order = lambda mention: (mention['start'], -mention['end'])
-    for mention in sorted(passage['mentions'], key=order):
-        if mention['start'] >= place:  # else it is inside of the one before
-            mentioned[mention['start'], mention['end']] = kb.vocab.names[mention['entity']]
-            place = mention['end']
-    borders = sorted({0, len(text), *cited, *(border for span in mentioned for border in span)})
-    spans = sorted(mentioned)
+def _pieces(text: str, mentions: dict[Span, str], cited: Span = (0, 0)) -> Iterator[Piece]:
+    """A text in pieces, by its mentions and their names; one inside of another is left out."""
+    spans, place = [], 0
+    for start, end in sorted(mentions, key=lambda span: (span[0], -span[1])):
+        if start >= place:
+            spans.append((start, end))
+            place = end
+    borders = sorted({0, len(text), *cited, *(border for span in spans for border in span)})
     for start, end in itertools.pairwise(borders):
         while spans and spans[0][1] <= start:
             spans.pop(0)
-        name = mentioned[spans[0]] if spans and spans[0][0] <= start else None
+        name = mentions[spans[0]] if spans and spans[0][0] <= start else None
         yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
-def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str]]:
-    """The ids and titles of documents that have a text, or all, in their order."""
+def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str, str | None]]:
+    """The ids, titles and dates of documents that have a text, or all, in their order."""
     table = kb.prepared.passages
     if text:
         has = lambda name: pc.match_substring(table[name], text, ignore_case=True)
         table = table.filter(functools.reduce(pc.or_, map(has, ('title', 'doc_id', 'text'))))
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
-    return Page(list(shown), len(found))
+    date = kb.prepared.document_date
+    return Page([(name, title, date(name)) for name, title in shown], len(found))

@@ -66,8 +66,9 @@ FACT = object_schema(
             'it lacks the heading that is its title, and line breaks within paragraphs',
         ),
         'end': (COUNT, 'where it ends, in the same text'),
+        'date': 'the day that the document states in its front matter or as a mail, in ISO form',
     },
-    optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end'),
+    optional=('relation', 'inverse', 'sentence', 'title', 'document', 'start', 'end', 'date'),
     description='A fact, and the sentence that states it, verbatim.',
 )
 _ANSWER = object_schema(

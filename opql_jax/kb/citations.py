@@ -12,7 +12,7 @@ class Citation(NamedTuple):
     """A sentence of a document, as that has it, with the title and the id of the document.
 
     `start` and `end` say where it stands in the text of the document, in code points; None where
-    documents are not kept.
+    documents are not kept. `date` is the day that the document states at its beginning, if any.
     """
 
     sentence: str
@@ -20,6 +20,7 @@ class Citation(NamedTuple):
     document: str
     start: int | None = None
     end: int | None = None
+    date: str | None = None
 
 
 def cite(store: FactStore, fact: Fact) -> Citation | None:
@@ -39,4 +40,5 @@ def cite(store: FactStore, fact: Fact) -> Citation | None:
     if start is None or end is None:
         return Citation(said, fact.title, fact.document)
     # Without a title that was put before the passage.
-    return Citation(said[len(said) - (end - start) :], fact.title, fact.document, start, end)
+    said, date = said[len(said) - (end - start) :], store.prepared.document_date(fact.document)
+    return Citation(said, fact.title, fact.document, start, end, date)

@@ -7,7 +7,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import json_lines
-from opql_jax.corpus.documents import Document, Mention, read_jsonl
+from opql_jax.corpus.documents import Document, Mention, read_jsonl, stated_date
 from opql_jax.corpus.rejected import MAX_REPEATED
 
 GOOD = {
@@ -131,3 +131,21 @@ def test_a_long_record_and_one_with_nan_are_repeated_as_text(read):
     lines = ['{"id": NaN, "title": "x", "text": "x"}', long]
     _, rows = read(GOOD, *lines, max_reject_fraction=0.9)
     assert [row['record'] for row in rows] == [line[:MAX_REPEATED] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ('text', 'date'),
+    [
+        ('title: A walk\ndate: 2021-03-04T10:00\ntags:\n  - sea\n\nIt rained.', '2021-03-04'),
+        ("Date: '2021-03-04'\n\nIt rained.", '2021-03-04'),
+        ('From: Ada\nDate: Tue, 3 Mar 2020 10:00:00 +0000\nSubject: x\n\nHello', '2020-03-03'),
+        ('From: Ada\nDate: some day\n\nHello', None),
+        ('Place: Hastings\nDate: 14 October 1066\n\nA battle.', None),
+        ('title: A walk\ndate: 2021-13-40\n\nIt rained.', None),
+        ('It rained.\ndate: 2021-03-04', None),
+        ('title: A walk\n\ndate: 2021-03-04', None),
+        ('', None),
+    ],
+)
+def test_the_date_of_a_text_is_what_its_front_matter_or_a_mail_states(text, date):
+    assert stated_date(text) == date

@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     strange = {
         'id': 'a/b?<x>',
         'title': STRANGE,
-        'text': f'{STRANGE} is a film. It was directed by Ingrid Solberg.',
+        'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
     }
     index_text([films.write(root / 'films.jsonl', strange)], root / 'films.kb', processes=1)
     return root / 'films.kb'
@@ -72,8 +72,21 @@ def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
         assert one['entity'] in words(page.text)
         assert all(fact['sentence'] in words(page.text) for fact in one['path'])
     assert f'probability {answer.probabilities[0]:.2f}' in words(page.text)
-    fact = answer.paths(answer.names[0], 1)[0][-1]
-    assert f'<mark>{html.escape(fact.target)}</mark>' in page.text and '<svg' in page.text
+    path = answer.paths(answer.names[0], 1)[0]
+    assert f'<mark>{html.escape(path[-1].target)}</mark>' in page.text
+    chain = re.search(r'<p class="path">(.*?)</p>', page.text)[1]
+    names = re.findall('<span>(.*?)</span>', chain)
+    assert list(map(html.unescape, names)) == [path[0].topic, *(fact.target for fact in path)]
+
+
+def citations(page):
+    """The sentences that a page of answers cites, by their numbers from 1, and their links."""
+    item = r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"'
+    found = re.findall(item, page)
+    assert [number for number, _, _ in found] == [str(1 + at) for at in range(len(found))]
+    return [
+        (html.unescape(re.sub('<.*?>', '', said)), html.unescape(link)) for _, said, link in found
+    ]
 
 
 QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
@@ -114,10 +127,10 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
     assert record['answers'][0]['entity'] in best
     assert 'probability' in words(best)
     summary = folded.partition('<details>')[2].partition('</summary>')[0]
-    assert words(summary) == f'{len(record["answers"]) - 1} others'
+    assert words(summary) == f'{len(record["answers"]) - 1} other answers'
     # Each sentence is cited once, by a number; the first answer's come first, and all that is cited
     # is in the text.
-    cited = [html.unescape(text) for text in re.findall(r'<li id="cite-\d+"><q>(.*?)</q>', page)]
+    cited = [sentence for sentence, _ in citations(page)]
     rests_on = [fact['sentence'] for one in record['answers'] for fact in one['path']]
     assert cited == list(dict.fromkeys(rests_on))
     first = [cited[int(number) - 1] for number in re.findall(r'href="#cite-(\d+)"', best)]
@@ -127,17 +140,19 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
 
 def test_a_citation_leads_to_its_sentence_in_its_document(client, kb):
     page = client.get('/', params={'q': QUESTION}).text
-    found = re.findall(r'<li id="cite-\d+"><q>(.*?)</q> <cite><a href="(.*?)#cited">', page)
+    found = citations(page)
     assert found
     for sentence, link in found:
-        document = client.get(html.unescape(link)).text
+        assert link.endswith('#cited')
+        document = client.get(link.removesuffix('#cited')).text
         assert document.count('id="cited"') == 1
         marked = re.findall(r'<mark[^>]*>(.*?)</mark>', re.sub(r'</?a[^>]*>', '', document))
-        assert ''.join(marked) == sentence
-        text = re.search(r'<p class="text">(.*?)</p>', document, re.S)[1]
-        shown = html.unescape(re.sub(r'<[^>]*>', '', text))
-        (name,) = urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['id']
-        assert shown == kb.prepared.document_text(name)
+        assert list(map(html.unescape, marked)) == [sentence]
+        texts = re.findall(r'<p class="text">(.*?)</p>', document, re.S)
+        shown = [html.unescape(re.sub(r'<[^>]*>', '', text)) for text in texts]
+        (name,) = urllib.parse.parse_qs(link.partition('?')[2])['id']
+        # Also of one whose passages begin with its title in the index.
+        assert '\n\n'.join(shown) == kb.prepared.document_text(name)
     beyond = client.get('/document', params={'id': 'harbour', 'start': 10**6, 'end': 10**7})
     # A page left open while the text became shorter.
     assert beyond.status_code == 200 and '<mark' not in beyond.text
@@ -145,7 +160,7 @@ def test_a_citation_leads_to_its_sentence_in_its_document(client, kb):
 
 def test_what_to_know_about_an_answer_stands_before_it(client):
     page = client.get('/', params={'q': 'Which football club does Ingrid Solberg support?'}).text
-    assert 'Not sure. At best:' in words(page) and 'not sure: the text may not say' in words(page)
+    assert 'At best:' in words(page) and 'not sure: the text may not say' in words(page)
     assert page.index('class="note"') < page.index('class="best unsure"')
     page = client.get('/', params={'q': 'How many films did Ingrid Solberg direct?'}).text
     assert 'this counts' in words(page.partition('class="best')[0])
@@ -155,16 +170,17 @@ def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
     page = client.get('/').text
     suggested = suggest(kb)
     assert suggested.questions and is_query(suggested.query)
-    listed = re.findall(r'<li><a[^>]*>(.*?)</a></li>', page)
+    listed = re.findall(r'<li><a href="/\?q=[^>]*>(.*?)</a></li>', page)
     assert list(map(html.unescape, listed)) == suggested.questions
     for question in suggested.questions:
         record = kb.ask(question).to_record(1)
         assert record['sure']
         assert record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
     assert kb.query(suggested.query).names
-    # From then on it is the example that each page has, in place of names that this text may not
-    # have.
-    assert suggested.query in words(client.get('/', params={'q': QUESTION}).text)
+    # From then on pages of what cannot be answered have them, too.
+    refused = words(client.get('/', params={'q': 'Ingrid Solberg . .'}).text)
+    assert suggested.query in refused and suggested.questions[0] in refused
+    assert set(map(html.unescape, re.findall(r'name=[^>]*>(.*?)</a>', page))) <= set(kb.vocab.names)
 
 
 def test_entities_and_documents_are_searched_and_counted(client, kb):
@@ -185,6 +201,21 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
 
 
+def test_the_date_that_a_document_states_is_shown_with_it(client):
+    for page in ('/documents', f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'):
+        assert words(client.get(page).text).count('1998-05-06') == 1 + ('?' in page)
+    asked = {'q': 'Ingrid Solberg . directed', 'top': 100}
+    facts = [
+        fact
+        for answer in client.get('/api/ask', params=asked).json()['answers']
+        for fact in answer['path']
+    ]
+    dates = {(fact['document'], fact.get('date')) for fact in facts}
+    assert ('a/b?<x>', '1998-05-06') in dates and len(dates) > 1
+    assert {date for document, date in dates if document != 'a/b?<x>'} == {None}
+    assert ', 1998-05-06' in words(client.get('/', params=asked).text)
+
+
 def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     drawn = entity_graph.draw_map(kb)
     assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text
@@ -195,6 +226,23 @@ def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
         assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
     ((_, colour),) = [one for one in drawn.legend if one[0] == 'person']
     assert colour == 'kind-person' and f'.{colour} ' in (STATIC / 'style.css').read_text()
+
+
+def test_a_sentence_stands_once_on_the_page_of_an_entity_and_mentions_are_links(client, kb):
+    name = 'Ingrid Solberg'
+    page = client.get('/entity', params={'name': name}).text
+    facts = re.findall(r'<li>(.*?<q>.*?)</q> <cite><a href="(.*?)"', page)
+    said = [(html.unescape(re.sub('.*<q>|<.*?>', '', text)), link) for text, link in facts]
+    assert len(set(said)) == len(said) > 3
+    for text, link in said:
+        (document,) = urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['id']
+        assert text in kb.prepared.document_text(document)
+    (row,) = kb.entity(name).entities.tolist()
+    near = {kb.vocab.names[one.entity] for one in entity_graph.neighbours(kb, row)}
+    linked = re.findall(r'<a href="/entity\?name=(.*?)"', ''.join(text for text, _ in facts))
+    assert set(map(urllib.parse.unquote_plus, map(html.unescape, linked))) == near
+    drawn = re.findall('<title>(.*?), (\\w+)</title><rect', page)
+    assert {'date', 'quantity'}.isdisjoint(kind for _, kind in drawn) and len(drawn) > 1
 
 
 def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
@@ -224,12 +272,12 @@ def test_every_link_of_every_page_leads_somewhere(client):
 
 def test_what_the_text_says_is_never_markup(client):
     document = f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'
+    ours = '<script src="/static/page.js" defer></script>'
     for address in ('/', '/entities', '/documents', '/map', document):
-        assert '<script' not in client.get(address).text
-    ours = '<script src="/static/copy.js" defer></script>'
+        assert '<script' not in client.get(address).text.replace(ours, '')
     for query in (STRANGE, f'Ingrid Solberg . "{STRANGE}"'.replace('"1"', '1')):
-        assert '<script' not in client.get('/', params={'q': query}).text
-        assert '<script' not in client.get('/snippets', params={'q': query}).text.replace(ours, '')
+        for page in ('/', '/snippets'):
+            assert '<script' not in client.get(page, params={'q': query}).text.replace(ours, '')
     assert STRANGE in words(client.get('/documents').text)
 
 

@@ -1,6 +1,12 @@
-"""The explorer in Chromium: keyboard, mouse, narrow and dark screens, no scripts, accessibility."""
+"""The explorer in Chromium: keyboard, mouse, narrow and dark screens, no scripts, accessibility.
+
+With OPQL_PICTURES=docs/figures the test of pictures writes those that the pages of docs/ show.
+"""
 
 import contextlib
+import io
+import os
+import pathlib
 import shutil
 import socket
 import threading
@@ -21,6 +27,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from opql_jax.explorer import app
 
+Image = pytest.importorskip('PIL.Image', reason='Pillow is not installed')
 # A click does not wait for the page that it leads to; this does.
 expect = sync_api.expect
 expect.set_options(timeout=60_000)
@@ -61,12 +68,12 @@ def folder(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def served(folder):
-    """The address of an explorer that may change the knowledge base."""
+def served(folder, writable=True):
+    """The address of an explorer."""
     with socket.socket() as listening:
         listening.bind(('127.0.0.1', 0))
         listening.listen()
-        config = uvicorn.Config(app.make_app(folder, writable=True), log_level='warning')
+        config = uvicorn.Config(app.make_app(folder, writable=writable), log_level='warning')
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={'sockets': [listening]})
         thread.start()
@@ -144,9 +151,9 @@ def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window
     page.keyboard.press('Enter')
     page.wait_for_url('**/?q=*')
     names = opql_jax.open(folder).ask(QUESTION).names
-    assert page.locator('.answers h2 a').all_inner_texts() == names[:10]
+    assert page.locator('.answers h2 a').all_text_contents() == names[:10]
     assert names[0] in page.locator('.best mark').all_inner_texts()
-    assert page.locator('details:not([open]) .others h2 a').all_inner_texts() == names[1:10]
+    assert page.locator('details:not([open]) .others h2 a').all_text_contents() == names[1:10]
     tab_to(page, names[0])
     page.keyboard.press('Enter')
     page.wait_for_url('**/entity?*')
@@ -209,12 +216,63 @@ def test_everything_works_without_scripts(window, address):
     page.locator('#q').fill(QUESTION)
     page.get_by_role('button', name='Ask').click()
     expect(page.locator('.best h2')).to_have_count(1)
-    expect(page.locator('figure svg')).to_have_count(1)
-    page.get_by_text('others').click()
+    page.get_by_text('other answers').click()
     expect(page.locator('.others h2').first).to_be_visible()
     page.get_by_role('link', name='The same as a query').click()
     expect(page.locator('.snippet')).to_have_count(3)
     page.go_back()
     page.locator('.answers h2 a').first.click()
+    expect(page.locator('figure svg')).to_have_count(1)
     page.locator('main p a[href^="/document"]').first.click()
     expect(page.locator('.text a')).not_to_have_count(0)
+
+
+@pytest.mark.slow
+def test_graphs_are_enlarged_by_buttons_and_dragged(window, address):
+    page = window(address, viewport={'width': 390, 'height': 844})
+    page.goto('/map')
+    figure, graph = page.locator('figure'), page.locator('figure svg')
+    scrolled = lambda: figure.evaluate('figure => figure.scrollLeft / figure.scrollWidth')
+    assert scrolled() > 0.2  # it begins at its middle
+    before, at = graph.bounding_box()['width'], scrolled()
+    page.get_by_role('button', name='Enlarge').click()
+    assert graph.bounding_box()['width'] > 1.3 * before
+    assert scrolled() > at  # the middle stays in the middle
+    box = figure.bounding_box()
+    page.mouse.move(box['x'] + 200, box['y'] + 5)
+    page.mouse.down()
+    page.mouse.move(box['x'] + 100, box['y'] + 5, steps=5)
+    dragged = scrolled()
+    page.mouse.up()
+    assert dragged > at
+    page.get_by_role('button', name='Reduce').click()
+    assert graph.bounding_box()['width'] == before
+
+
+PICTURES = {
+    'answer': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 1280),
+    'answer_narrow': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 390),
+    'entity': ('/entity?name=Clara+Whitcombe', 1280),
+    'map': ('/map', 1280),
+}
+# What a picture shows ends before this.
+ENDS = {'entity': 'main > h2:last-of-type', 'map': 'main > h2'}
+
+
+@pytest.mark.slow
+def test_pictures_of_the_docs_are_those_of_the_pages(window, tmp_path):
+    articles = pathlib.Path(opql_jax.__file__).parent / 'sample' / 'articles'
+    index_text([articles], tmp_path / 'sample.kb', processes=1)
+    folder = pathlib.Path(os.environ.get('OPQL_PICTURES', tmp_path))
+    with served(tmp_path / 'sample.kb', writable=False) as address:
+        for name, (path, width) in PICTURES.items():
+            page = window(address, viewport={'width': width, 'height': 800}, color_scheme='light')
+            page.goto(path)
+            assert page.evaluate('document.documentElement.scrollWidth') == width
+            end = page.locator(ENDS.get(name, 'main > p:last-of-type'))
+            height = end.bounding_box()['y'] + (0 if name in ENDS else 60)
+            clip = {'x': 0, 'y': 0, 'width': width, 'height': height}
+            shot = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
+            # With a palette a file has a third of the size.
+            shot.convert('RGB').quantize(128).save(folder / f'{name}.png', optimize=True)
+            assert (folder / f'{name}.png').stat().st_size < 120_000
