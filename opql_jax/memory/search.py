@@ -146,7 +146,7 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
 
 
 def _take_on_tpu(column, row):
-    """`column[row]` by rows of 128 numbers: to look up single ones costs a TPU three times as much."""
+    """`column[row]` by rows of 128 numbers: single ones cost a TPU three times as much."""
     parts = jnp.pad(column, (0, -len(column) % _LANES)).reshape(-1, _LANES)
     here = np.arange(_LANES) == (row % _LANES)[..., None]
     return jnp.where(here, parts[row // _LANES], 0).sum(axis=-1)
