@@ -28,7 +28,6 @@ from opql_jax.parallel.collectives import QueryLayout, owned
 from opql_jax.parallel.mesh import ROW_AXES, ROWS, platform_of
 
 _PRECISION = lax.Precision.HIGHEST
-_LANES = 128  # numbers of a row that a TPU reads at once
 # With a filter an index is asked for so many times k.
 _ASKED_FILTERED = 2
 
@@ -147,9 +146,9 @@ def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
 
 def _take_on_tpu(column, row):
     """`column[row]` by rows of 128 numbers: single ones cost a TPU three times as much."""
-    parts = jnp.pad(column, (0, -len(column) % _LANES)).reshape(-1, _LANES)
-    here = np.arange(_LANES) == (row % _LANES)[..., None]
-    return jnp.where(here, parts[row // _LANES], 0).sum(axis=-1)
+    parts = jnp.pad(column, (0, -len(column) % 128)).reshape(-1, 128)
+    here = np.arange(128) == (row % 128)[..., None]
+    return jnp.where(here, parts[row // 128], 0).sum(axis=-1)
 
 
 def retrieve(
