@@ -127,11 +127,13 @@ def _search_shard(memory, queries, filter, *, layout, k):
     else:
         _, found = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
         best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
-    # Chunks, like devices, hold rows in rising order, so the order of places is that of rows, and
-    # ties go to the lowest.
-    best, place = lax.top_k(best, min(k, best.shape[1]))
-    row = jnp.take_along_axis(row, place, axis=1) + lax.axis_index(ROW_AXES) * rows
-    best, row = layout.exchange(best), layout.exchange(row)
-    best, place = lax.top_k(best, min(k, best.shape[1]))
-    row = jnp.where(best == -jnp.inf, -1, jnp.take_along_axis(row, place, axis=1))
+    row += lax.axis_index(ROW_AXES) * rows
+    best, row = _best(*map(layout.exchange, _best(best, row, k)), k)
+    row = jnp.where(best == -jnp.inf, -1, row)
     return jnp.pad(row, ((0, 0), (0, k - row.shape[1])), constant_values=-1)
+
+
+def _best(scores, rows, k):
+    """The k best of scores [B, n], and their rows, which a TPU is slow to look up by places."""
+    scores, rows = lax.sort((-scores, rows), num_keys=2)
+    return -scores[:, :k], rows[:, :k]
