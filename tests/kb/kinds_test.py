@@ -1,7 +1,5 @@
 """What kind of thing a name is, is told by how the text speaks of it."""
 
-import opql_jax
-
 DOCUMENTS = {
     'Kestrel Observatory': (
         'Kestrel Observatory stands near Halden. It was founded by Lucas '
@@ -22,13 +20,12 @@ def named(kb, kind):
     return {name for name, found in zip(kb.vocab.names, kb.vocab.kinds) if found == kind}
 
 
-def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(index):
-    with opql_jax.open(index(DOCUMENTS)) as kb:
-        assert {kind: named(kb, kind) - {'Kestrel Observatory'} for kind in KINDS} == KINDS
-        recognised = dict(zip(kb.prepared.vocab.names, kb.prepared.vocab.kinds))
-        told = {name: kind for kind, names in KINDS.items() for name in names}
-        # The recogniser alone is wrong here: else this test shows nothing.
-        assert any(recognised[name] != kind for name, kind in told.items())
-        assert kb.ask('Who trained Henrietta Voss?').names[0] == 'Duncan Raeburn'
-        places = kb.entity('Henrietta Voss').follow('died in').where(kind='place').top(5)
-        assert set(places.names) == {'Glasgow', 'Brenwick'}
+def test_names_that_no_one_has_heard_of_are_persons_and_places_as_the_text_says(kb):
+    assert {kind: named(kb, kind) - {'Kestrel Observatory'} for kind in KINDS} == KINDS
+    recognised = dict(zip(kb.prepared.vocab.names, kb.prepared.vocab.kinds))
+    told = {name: kind for kind, names in KINDS.items() for name in names}
+    # The recogniser alone is wrong here: else this test shows nothing.
+    assert any(recognised[name] != kind for name, kind in told.items())
+    assert kb.ask('Who trained Henrietta Voss?').names[0] == 'Duncan Raeburn'
+    places = kb.entity('Henrietta Voss').follow('died in').where(kind='place').top(5)
+    assert set(places.names) == {'Glasgow', 'Brenwick'}
