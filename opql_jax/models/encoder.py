@@ -67,18 +67,41 @@ def _rows_joined(rows: int, length: int) -> int:
     return math.gcd(of_device, 1 << max(128 // length, 1).bit_length() - 1)
 
 
+@jax.custom_vjp
 def attention(q, k, v, bias):
     """softmax(q k^T / sqrt(head) + bias) v: [n, heads, C, head], of the type of v.
 
     q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, broadcast to
     [n, heads, C, L].
     """
+    return _attend(q, k, v, bias)[0]
+
+
+def _attend(q, k, v, bias):
     logits = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / np.sqrt(q.shape[-1]) + bias
-    weights = jnp.exp(logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True)))
+    weights = jnp.exp(logits - logits.max(axis=-1, keepdims=True))
     # The sum divides the products, which are fewer than the weights. Rounding divided weights would
     # cost a TPU an extra pass, here and in the gradient: a tenth of a layer's time.
-    out = jnp.matmul(weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
-    return (out * (1 / weights.sum(axis=-1, keepdims=True))).astype(v.dtype)
+    share, weights = 1 / weights.sum(axis=-1, keepdims=True), weights.astype(v.dtype)
+    out = (jnp.matmul(weights, v, preferred_element_type=jnp.float32) * share).astype(v.dtype)
+    return out, (q, k, v, bias, weights, share, out)
+
+
+def _attend_backward(kept, change):
+    q, k, v, bias, weights, share, out = kept
+    change = change.astype(jnp.float32) * share
+    common, change = (change * out).sum(axis=-1, keepdims=True), change.astype(v.dtype)
+    values = v.swapaxes(-1, -2)
+    to_weights = jnp.matmul(change, values, preferred_element_type=jnp.float32)
+    to_bias = weights * (to_weights - common)
+    # Written once: a TPU would compute it for each of both products.
+    to_logits = jax.lax.optimization_barrier((to_bias / np.sqrt(q.shape[-1])).astype(q.dtype))
+    alike = [axis for axis, size in enumerate(bias.shape) if size != to_bias.shape[axis]]
+    to_q, to_k = to_logits @ k, to_logits.swapaxes(-1, -2) @ q
+    return to_q, to_k, weights.swapaxes(-1, -2) @ change, to_bias.sum(alike, keepdims=True)
+
+
+attention.defvjp(_attend, _attend_backward)
 
 
 class QueriesKeysValues(nn.Module):

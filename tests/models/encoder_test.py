@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from opql_jax.models.encoder import attention
+
 import eight_devices
 import tiny_encoder
 
@@ -129,6 +131,22 @@ def test_each_part_of_a_batch_has_dropout_of_its_own(params):
         params, tokens, False, method='hidden', rngs={'dropout': jax.random.key(0)}
     )
     assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(tokens)
+
+
+@pytest.mark.parametrize('shape', [(2, 1, 1, 7), (1, 3, 5, 7)], ids=['padding', 'distances'])
+def test_attention_and_its_gradient_are_those_of_the_formula(shape):
+    keys = jax.random.split(jax.random.key(0), 5)
+    shapes = (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), shape, (2, 3, 5, 4)
+    *inputs, cotangent = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes))
+
+    def formula(q, k, v, bias):
+        return jax.nn.softmax(q @ k.swapaxes(-1, -2) / 2 + bias) @ v
+
+    out, gradient = jax.vjp(attention, *inputs)
+    expected, expected_gradient = jax.vjp(formula, *inputs)
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+    for found, value in zip(gradient(cotangent), expected_gradient(cotangent)):
+        np.testing.assert_allclose(found, value, atol=1e-5)
 
 
 def test_a_row_longer_than_the_positions_is_refused():
