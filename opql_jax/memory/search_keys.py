@@ -129,8 +129,8 @@ def _search_shard(memory, queries, filter, *, layout, k):
     else:
         _, found = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
         best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
-    row += lax.axis_index(ROW_AXES) * rows
-    best, row = _best(*map(layout.exchange, _best(best, row, k)), k)
+    best, row = _best(best, row + lax.axis_index(ROW_AXES) * rows, k)
+    best, row = _best(layout.exchange(best), layout.exchange(row), k)
     row = jnp.where(best == -jnp.inf, -1, row)
     return jnp.pad(row, ((0, 0), (0, k - row.shape[1])), constant_values=-1)
 
