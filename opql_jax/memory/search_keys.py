@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from opql_jax.memory.follow import Queries, rankable
+from opql_jax.memory.follow import Queries, rankable, relation_values
 from opql_jax.memory.selection import SearchFilter, permitted, top_of
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel.collectives import QueryLayout
@@ -65,7 +65,9 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
         table = table.astype(dtype)
         empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), ROW_AXES, to='varying')
         _, entities = lax.fori_loop(0, devices, take, (table, empty))
-        return jnp.concatenate([entities, relations.astype(dtype).reshape(len(topic), -1)], axis=1)
+        return jnp.concatenate(
+            [entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1
+        )
 
     run = jax.shard_map(keys, mesh=memory.mesh, in_specs=(ROWS, ROWS, ROWS), out_specs=ROWS)
     table = pad_rows(lax.stop_gradient(entity_table), memory.mesh)
@@ -127,8 +129,7 @@ def _search_shard(memory, queries, filter, *, layout, k):
     else:
         _, found = lax.scan(step, None, jnp.arange(0, rows, chunk, dtype=jnp.int32))
         best, row = (jnp.moveaxis(x, 0, 1).reshape(len(query), -1) for x in found)
-    row += lax.axis_index(ROW_AXES) * rows
-    best, row = _best(best, row, k)
+    best, row = _best(best, row + lax.axis_index(ROW_AXES) * rows, k)
     best, row = _best(layout.exchange(best), layout.exchange(row), k)
     row = jnp.where(best == -jnp.inf, -1, row)
     return jnp.pad(row, ((0, 0), (0, k - row.shape[1])), constant_values=-1)
