@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from opql_jax.memory.follow import Queries, rankable, relation_values
+from opql_jax.memory.follow import Queries, rankable
 from opql_jax.memory.selection import SearchFilter, permitted, top_of
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel.collectives import QueryLayout
@@ -65,9 +65,7 @@ def with_keys(memory: ShardedMemory, entity_table) -> ShardedMemory:
         table = table.astype(dtype)
         empty = lax.pcast(jnp.zeros((len(topic), table.shape[1]), dtype), ROW_AXES, to='varying')
         _, entities = lax.fori_loop(0, devices, take, (table, empty))
-        return jnp.concatenate(
-            [entities, relation_values(relations).astype(dtype).reshape(len(topic), -1)], axis=1
-        )
+        return jnp.concatenate([entities, relations.astype(dtype).reshape(len(topic), -1)], axis=1)
 
     run = jax.shard_map(keys, mesh=memory.mesh, in_specs=(ROWS, ROWS, ROWS), out_specs=ROWS)
     table = pad_rows(lax.stop_gradient(entity_table), memory.mesh)

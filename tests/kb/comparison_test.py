@@ -320,7 +320,8 @@ def test_both_facts_are_shown_by_each_interface(kb):
     assert first['entity'] == 'Harl Bridge' and first['key'] == 'harl bridge'
     facts = [part.probabilities[0] for part in answer.parts]
     assert first['probability'] == pytest.approx(min(facts), abs=1e-3)
-    cited = ' '.join(citation.sentence for citation in views.ask(kb, question).citations)
+    (on_page,) = views.ask(kb, question)['found']
+    cited = ' '.join(step.citation.sentence for step in on_page.path)
     for shown in (text, answer.explain(), str(first['path']), cited):
         assert 'opened in 1931' in re.sub(r'[\[\]]', '', shown) and '9 June 1954' in shown
     assert answer.passages()[0].title == 'Bridges of the Orla'
@@ -350,8 +351,8 @@ def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
 """)
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     record, shown = kb.ask(question).to_record(3), views.ask(kb, question)
-    assert why in record['note'] and any(why in note for note in shown.notes)
-    assert record['sure'] is shown.is_sure is False
+    assert why in record['note'] and any(why in note for note in shown['notes'])
+    assert record['sure'] is shown['is_sure'] is False
     assert all('probability' not in one for one in record['answers'])
-    assert all(one.member.probability is None for one in shown.found)
+    assert all(one.member.probability is None for one in shown['found'])
     assert 'probability' not in kb.find(question).to_text(3)
