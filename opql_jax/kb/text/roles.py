@@ -147,13 +147,14 @@ def _roles(before: str) -> list[re.Pattern]:
 def may_hold(question: str, name: str, text: str) -> bool:
     """Whether a text may say that a name has the role, or is the kin, that a question asks for.
 
-    False if the role is in the text, but nowhere with the name, and if `is_other_kin`.
+    False if the role is in the text, but nowhere with the name, or the name is other kin there.
     """
-    if not (asked := _asked_role(question)) or is_other_kin(question, name, text):
-        return not asked
-    stem, places = words_of(asked)[-1], _mentions(name, text)
-    if any(stem in of for of in _KIN) and _kin_of(places, text):
+    if not (asked := _asked_role(question)):
         return True
+    stem, places = words_of(asked)[-1], _mentions(name, text)
+    kin = next((of for of in _KIN if stem in of), None)
+    if kin is not None and (called := _kin_of(places, text)):
+        return any(one <= _SPOUSES for one in called) if kin <= _SPOUSES else kin in called
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
     if not roles:
         return True
@@ -163,19 +164,9 @@ def may_hold(question: str, name: str, text: str) -> bool:
     return any(_belong(role, place, text) for role in roles for place in places)
 
 
-def is_other_kin(question: str, name: str, text: str) -> bool:
-    """Whether a name is other kin in a text than a question asks for.
-
-    Or a man's, where it asks for a mother or the like.
-    """
-    if not (asked := _asked_role(question)):
-        return False
-    if {is_mans_word(asked), is_man(name)} == {True, False}:
-        return True
-    kin = next((of for of in _KIN if words_of(asked)[-1] in of), None)
-    called = _kin_of(_mentions(name, text), text) if kin is not None else []
-    is_it = any(one <= _SPOUSES for one in called) if kin and kin <= _SPOUSES else kin in called
-    return bool(called) and not is_it
+def is_of_other_sex(question: str, name: str) -> bool:
+    """Whether a question asks for a mother or the like, and a name is a man's, or the reverse."""
+    return {is_mans_word(_asked_role(question)), is_man(name)} == {True, False}
 
 
 def is_man(name: str) -> bool | None:

@@ -20,7 +20,7 @@ from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
-from opql_jax.kb.text.roles import has_role, is_other_kin, may_hold
+from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
@@ -225,7 +225,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         (fact.target_span and _is_before_gap(answer, sentence, fact.target_span))
         or has_rival(_without_names(whole, answer, VALUES), _around(fact))
         or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
-        or is_other_kin(relation, _written(fact), passage)
+        or is_of_other_sex(relation, fact.target)
         or is_deed_of_another(asked, fact.target, _around(fact))
         or (of_person and is_owner_only(asked, fact.target, _around(fact)))
     ):
