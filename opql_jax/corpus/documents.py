@@ -53,7 +53,7 @@ def stated_date(text: str) -> str | None:
     """The day, in ISO form, that the head of a text states: one in ISO form, or one of a mail."""
     head = found[0] if (found := _HEAD.match(text)) else ''
     stated = re.search(r'^date:[ \t]*["\']?([^\n"\']+)', head, re.I | re.M)
-    with contextlib.suppress(ValueError, TypeError, IndexError):  # it is no date
+    with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):  # it is no date
         if stated and re.match(r'\d{4}-', stated[1]):
             return datetime.date.fromisoformat(stated[1][:10]).isoformat()
         if stated and re.search('^from:', head, re.I | re.M):

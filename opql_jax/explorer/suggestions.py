@@ -15,7 +15,7 @@ _PASSAGES, _TRIED, _SUGGESTED = 5_000, 8, 3
 # What stands between two mentions, the kinds that the second may be, and the question that it
 # answers.
 _STATED = [
-    (re.compile(f' {words} '), kinds, question)
+    (re.compile(f' (?:{words}) '), kinds, question)
     for words, kinds, question in (
         (r'was born (?:in|at)', ('place',), 'Where was {} born?'),
         (r'was born (?:in|on)', ('date',), 'When was {} born?'),

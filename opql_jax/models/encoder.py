@@ -71,8 +71,8 @@ def _rows_joined(rows: int, length: int) -> int:
 def attention(q, k, v, bias):
     """softmax(q k^T / sqrt(head) + bias) v: [n, heads, C, head], of the type of v.
 
-    q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, broadcast to
-    [n, heads, C, L].
+    q is [n, heads, C, head], k and v are [n, heads, L, head], and `bias` is float32, [n or 1, heads
+    or 1, C or 1, L or 1].
     """
     return _attend(q, k, v, bias)[0]
 

@@ -140,6 +140,7 @@ def test_a_long_record_and_one_with_nan_are_repeated_as_text(read):
         ("Date: '2021-03-04'\n\nIt rained.", '2021-03-04'),
         ('From: Ada\nDate: Tue, 3 Mar 2020 10:00:00 +0000\nSubject: x\n\nHello', '2020-03-03'),
         ('From: Ada\nDate: some day\n\nHello', None),
+        (f'From: Ada\nDate: Mon, 3 Jan 2020 10:00:00 +{"9" * 17}\n\nHello', None),
         ('Place: Hastings\nDate: 14 October 1066\n\nA battle.', None),
         ('title: A walk\ndate: 2021-13-40\n\nIt rained.', None),
         ('It rained.\ndate: 2021-03-04', None),

@@ -47,6 +47,9 @@ def fact(sentence, topic, target):
     Who ran Up? | Ann was to have run Up, but fell ill. | Up | Ann | yes
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
     Who ran Up? | Ann, who hoped to sing, ran Up. | Up | Ann | no
+    When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | no
+    Where did Ann study? | Ann studied at Leeds and planned to teach. | Ann | Leeds | no
+    When was Up opened? | Up was planned in 1905 and opened in 1910. | Up | 1910 | no
     Who inherited Up? | By his will Up went to Ann. | Up | Ann | no
     Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
     How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
@@ -100,6 +103,9 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
     Who is the head of Up? | Ann has resigned as head of Up. | yes
     Who is the head of Up? | Bob left Up, and Ann took over. | no
     Who was the head of Up? | Ann left Up in May, and Bob took over. | no
+    Who is the head of Up? | Ann left the meeting at nine. Up is old. | no
+    Who is the head of Up? | Ann left school at 16 and came to Up. | no
+    Who is the director of Up? | Ann retired in May from Up. | yes
     Who is the founder of Up? | Ann, who died in May, founded Up. | no
     Who is the mother of Up? | Ann, who died in May, had Up. | no
 """)

@@ -62,6 +62,8 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
     Who is the treasurer? | Bo Orr | Ann Low (treasurer), Bo Orr (secretary) came. | no
     Who is the treasurer? | Ann Low | Ann Low (treasurer), Bo Orr (secretary) came. | yes
     Who is his partner? | Bo Orr | His partner's son, Bo Orr, came. | no
+    Who is his mother? | Liv Orr | Bo was born to Ted Orr and his wife Liv Orr. | yes
+    Who was the captain? | Bo Orr | Under Captain Bo Orr, the ship sailed. | yes
     Who is director of it? | Bo Orr | Bo Orr is assistant director of it. | no
     Who is assistant director of it? | Bo Orr | Bo Orr is assistant director of it. | yes
 """)
@@ -82,6 +84,8 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
     Who opened the 13th fair? | The 12th was opened by Bo. | yes
     Who painted room 102? | Room 101 was painted by Bo. | yes
     Who painted room 102? | Rooms 101 and 102 were painted by Bo. | no
+    Who died in March 1990? | Bo died on March 5, 1990. | no
+    When did the 4th Battalion leave? | It left on the 12th May 1915. | no
     Who won it in 2008? | Bo won it from 2007 to 2009. | no
     Who won it in 2008? | Bo won it. | no
     Who won it after 1990? | Bo won it in 1995. | no
@@ -104,6 +108,9 @@ def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence,
     How old is the tower of the church? | The tower of the old church is 90 years old. | no
     Who is director of the Lace Museum? | The director of the Wool Museum is Bo. | yes
     Who is director of the Lace Museum? | The director of the museum is Bo. | no
+    Who is director of Acme Mills? | Bo Orr is director of the Company. | no
+    Who was the wife of Jim Hale? | The wife of President Hale was Ann. | no
+    Who is president of the USA? | The president of the United States is Bo. | no
 """)
 def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
     assert is_of_other_owner(question, sentence) is (is_other == 'yes')
@@ -121,6 +128,12 @@ def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
     Who led it? | Ann Low | In May, Larder led by Ann Low left. | no
     Who married Bo Orr? | Ann Low | Bo Orr married Ann Low. | no
     Who was in it? | Ann Low | Bo Orr was in it. | no
+    Who founded Lark? | Ann Low | Ann Low and fellow student Bo Orr founded Lark. | no
+    Who founded Lark? | Ann Low | Ann Low and her brother Bo Orr founded Lark. | no
+    Who found Lark? | Ann Low | Ann Low in Arizona found Lark. | no
+    Who won the seat? | Ann Low | Ann Low of the Liberals won the seat. | no
+    When did Bo Orr move to Ulm? | 1931 | Ann Low moved to Ulm in 1931, Bo Orr later. | yes
+    When did Bo Orr die? | 1931 | The President died in 1931. | no
     Who succeeded Bo Orr? | Ann Low | Bo Orr has succeeded Ann Low. | yes
     Who succeeded Bo Orr? | Ann Low | Bo Orr was succeeded by Ann Low. | no
     Who moved to Ulm? | Karl Low | Karl Low, whose aunt moved to Ulm, died. | yes
@@ -140,6 +153,7 @@ def test_a_deed_is_of_whom_the_sentence_says_it(question, name, sentence, is_ano
     Who teaches there? | Ann Low | Ann Low's sister teaches there. | yes
     Who teaches there? | Ann Low | Ann Low, Bo's sister, teaches there. | no
     Who made it? | Ann Low | It is Ann Low's first film. | no
+    Who is his father? | Ann Low | Bo was Ann Low's son. | no
     Whose brother was it? | Ann Low | It was Ann Low's brother. | no
 """)
 def test_who_has_a_sister_is_not_she(question, name, sentence, is_owner):

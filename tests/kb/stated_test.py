@@ -69,6 +69,8 @@ DOCUMENTS = {
     'moves': 'Jon Wold left when he moved to Ulm in June. Ada Brun stayed.',
     'bells': 'The tenor was cast by Abel Rudd, while the treble came from Jon Tay. Plum Mill was '
     'built in Ulm, the ferry Mole in Bonn. Set up by Ivo Penn, the Guild of Harl met in Bonn.',
+    'pair': 'Born in Oslo in 1998 and raised in Molde, Tor Hald moved to Ulm. In 1990, while Eva '
+    'Lund was teaching in Bergen, she married Jon Peto.',
     'bridge': 'Harl Bridge was built by Jon Peto and was mended in 1907 by Ned Lane.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
 }
@@ -100,6 +102,8 @@ DOCUMENTS = {
     Who cast the treble? | Abel Rudd | no
     Where was Mole built? | Ulm | no
     Who built Harl Bridge? | Jon Peto | yes
+    Where was Tor Hald born? | Oslo | yes
+    When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
     Who set up the Guild of Harl? | Ivo Penn | yes
 """)

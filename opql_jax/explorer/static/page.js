@@ -27,9 +27,15 @@ for (const graph of document.querySelectorAll('svg.graph')) {
   figure.before(buttons);
   figure.style.maxHeight = `${Math.max(figure.clientHeight, 320)}px`;
   figure.scrollLeft = (figure.scrollWidth - figure.clientWidth) / 2;
+  let moved = 0;
+  figure.addEventListener('pointerdown', () => { moved = 0; });
   figure.addEventListener('pointermove', event => {
-    if (event.buttons === 1 && event.pointerType === 'mouse') figure.scrollBy(-event.movementX, -event.movementY);
+    if (event.buttons !== 1 || event.pointerType !== 'mouse') return;
+    moved += Math.abs(event.movementX) + Math.abs(event.movementY);
+    figure.scrollBy(-event.movementX, -event.movementY);
   });
+  // What was dragged is not followed.
+  figure.addEventListener('click', event => { if (moved > 5) event.preventDefault(); }, true);
   graph.addEventListener('dragstart', event => event.preventDefault());
 }
 

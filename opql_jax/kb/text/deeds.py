@@ -20,9 +20,10 @@ _WHEN_DID = re.compile(
 _NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
 _NAME = r"(?!(?:I|We|My|Our)\b)[A-Z][\w'’.-]*"
 _SUBJECT = re.compile(
-    rf'((?:{_NAME}(?: (?:of|the|and|&) |, (?:and )?| ))*{_NAME})'
-    r'(?:,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
+    rf'((?:{_NAME}(?: (?:of|and|&) (?:the )?|, (?:and )?| ))*{_NAME})'
+    r'(?P<relative>,? (?:which|who|that))? (?:also |first |then |had |has |later )*$'
 )
+_CLAUSES = re.compile(r'[,.;:]|\b(?:that|who|which|when|while|because|but|if|as|before|after)\b')
 # Deeds of two, which each does, and what a thing does by itself: "Ann married Bo".
 _BY_BOTH = re.compile(
     r'married|marries|met|meets|divorced|wed|joined|joins|opened|opens|closed|closes|started|starts'
@@ -35,6 +36,7 @@ _HAS = re.compile(r"['’]s? (?:(?!(?:film|novel|book)\b)[a-z-]+ )??(?:[a-z]+-)*
 _THEIR = re.compile(
     r"(?:\bwhose|['’]s) (?:[a-z-]+ )??(?:[a-z]+-)*([a-z]+) (?:also |first |had |has )*$"
 )
+_IS = re.compile(r'\b(?:is|was|are|were|became) (?:the )?$')
 _WHOSE = re.compile(r'\bwhose\b|\bown|\bbelong', re.IGNORECASE)
 # Characters before a verb that are searched for its subject.
 _NEAR = 120
@@ -47,6 +49,8 @@ def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
     """
     if found := _WHEN_DID.search(question):
         asked, doer = found[2], found[1]
+        if not set(words_of(doer)[-1:]) <= set(words_of(sentence)):
+            return False  # it may have another name there
     elif found := _WHO_DID.search(question):
         asked, doer = found[1], name
     else:
@@ -71,8 +75,8 @@ def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
 
 def _is_form(word: str, asked: str) -> bool:
     """Whether a word is a form of a verb."""
-    stems = {*words_of(word), *words_of(asked)}
-    return word == asked or (len(stems) == 2 and any(stems <= forms for forms in FORMS))
+    one, other = words_of(word), words_of(asked)
+    return bool(one) and (one == other or any(forms.issuperset(one + other) for forms in FORMS))
 
 
 def _subject(sentence: str, verb: int) -> re.Match | None:
@@ -93,6 +97,10 @@ def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_bot
     names = words_of(subject[1])
     if not names or not set(names).isdisjoint(words_of(doer)):
         return False
+    # Of 'Ann Low and her brother Bo Orr founded it' and 'Ann Low in Brix painted it' Ann may be.
+    before = _CLAUSES.split(subject.string[: subject.start()])[-1]
+    if not subject['relative'] and not set(words_of(before)).isdisjoint(words_of(doer)):
+        return False
     return asked.isdisjoint(names) or not by_both
 
 
@@ -101,6 +109,8 @@ def is_owner_only(question: str, name: str, sentence: str) -> bool:
     places = list(places_of(name, sentence))
     if _WHOSE.search(question) or sentence.isupper() or not places:
         return False
+    if any(_IS.search(sentence, 0, place.start()) for place in places):
+        return False  # 'Bo was Ann's pupil' tells who taught him
     owned = [_HAS.match(sentence, place.end()) for place in places]
     return all(of and _is_person_noun(of[1]) for of in owned)
 

@@ -46,16 +46,21 @@ _ASKS_PLAN = re.compile(
 )
 # What somebody stays who has left or died.
 _FOR_GOOD = re.compile(
-    r'\b(?:found|author|writ|wrote|creat|invent|discover|compos|architect|design|paint|buil|direct'
-    r'|star|first|kill|win|won)'
+    r'\b(?:found(?:er|ers|ed)|authors?|writers?|wrote|written|creat(?:or|ed)|invent(?:or|ed)'
+    r'|discover(?:er|ed)|compos(?:er|ed)|architects?|design(?:er|ed)|paint(?:er|ed)|buil(?:der|t)'
+    r'|directed|stars?|starred|first|killed|winner|won)\b'
 )
+# A name has left, retired or died: 'left Up', 'left in May', not 'left the meeting'.
 _LEFT = re.compile(
-    r',?(?: who)?(?: has| have| had)? (?:left|resigned|retired|died|stepped down|handed over'
-    r'|was (?:replaced|succeeded|dismissed|sacked))\b'
+    r',?(?: who)?(?: has| have| had)? (?:(?:left|quit)(?=[,.;]|$| (?:in|on|at|last|after|when)\b'
+    r'| (?:the )?(?P<what>[A-Z][\w-]*))|(?:resigned|stepped down|handed over)\b'
+    r'|(?:retired|died)(?=[,.;]|$| (?:in|on|at|from|last|after|when|this|as|and|to)\b)'
+    r'|was (?:replaced|succeeded|dismissed|sacked)\b)'
 )
 _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
 _UNDONE = re.compile(r'\b(?:never|(?:was|were|did|has|have|had) not) (?:[a-z]+ly )?([a-z]+)')
-_PART_ENDS = re.compile(r'[,.;:]')
+_PART_ENDS = re.compile(r'[,.;:]|\b(?:and|but|that|which|who)\b')
+_AND = re.compile(r'\b(?:and|but)\b')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
 _PRESENT = re.compile(
     r'^(?:(?:\w+\s+){0,4}?(?:is|are|does|do)\b'
@@ -143,7 +148,8 @@ def has_left(fact: Fact, question: str) -> bool:
         return False
     if _FOR_GOOD.search(question) or asks_kin(question):
         return False
-    return _LEFT.match(fact.sentence, fact.target_span[1]) is not None
+    found = _LEFT.match(fact.sentence, fact.target_span[1])
+    return found is not None and (not found['what'] or found['what'] in question)
 
 
 def _is_undone(fact: Fact, question: str) -> bool:
@@ -165,6 +171,6 @@ def _is_planned(fact: Fact, question: str) -> bool:
         return False
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
-    before = ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]])
+    before = _AND.split(ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]]))[-1]
     unreal = _NEARLY if asks_kin(question) else _PLANNED  # 'will be led by his son, Bo'
     return bool(unreal.search(f'{before}{fact.target}{said}'))

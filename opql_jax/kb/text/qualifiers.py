@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
 
 # Words of which a thing has one: what is said of the north door is not said of the south door.
@@ -22,7 +23,12 @@ _THE = re.compile(r'\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir) ([a-z]+)\b')
 _VERSION = re.compile(r'(?<![\w.,])\d+(?:\.\d+)+(?![\w%])')
 # 'the 13th', and 'room 102'.
 _ORDINAL = re.compile(r'\b\d+(?:st|nd|rd|th)\b')
-_NUMBERED = re.compile(r'\b([a-z]{4,}) (\d+)\b', re.IGNORECASE)
+_MONTH = 'January|February|March|April|May|June|July|August|September|October|November|December'
+_DATE = re.compile(
+    rf'\b(?:{_MONTH}) \d+(?:st|nd|rd|th)?'
+    rf'|\b\d+(?:st|nd|rd|th)?(?: of)? (?:{_MONTH}|centur(?:y|ies))\b'
+)
+_NUMBERED = re.compile(r'\b([a-z]{4,}) (\d{1,3}|\d{5,})\b', re.IGNORECASE)
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
@@ -41,13 +47,12 @@ def is_of_other_owner(question: str, sentence: str) -> bool:
     """Whether a sentence has what a question asks about only as another's.
 
     Of "the marrow of Dodd weighed more than Crisp's leek" nothing is known of Crisp's marrow. The
-    owners have to be two names, or both none: 'the village' may be a name's.
+    owners have to be two names, or both none: 'the village' may be a name's, and so may 'the USA'.
     """
     said = list(_owners(sentence))
     for owned, owner, is_name in _owners(question):
         others = [words for thing, words, named in said if thing == owned and named == is_name]
-        is_same = lambda words: owner <= words or words <= owner if is_name else owner & words
-        if others and not any(map(is_same, others)):
+        if others and all(map(owner.isdisjoint, others)):
             return True
     return False
 
@@ -56,9 +61,16 @@ def _owners(text: str) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Each thing that a text says is of an owner: its stem, the owner's, whether a name."""
     for pattern in (_OF, _OWNED):
         for found in pattern.finditer(text[:_LONGEST]):
-            (owned,), owner = words_of(found['owned']) or ('',), words_of(found['owner'])
-            if owned and owner:
-                yield owned, frozenset(owner), found['owner'][0].isupper()
+            (owned,), is_name = words_of(found['owned']) or ('',), found['owner'][0].isupper()
+            words = [word for word in found['owner'].split(' ') if not (is_name and _is_noun(word))]
+            owner = frozenset(words_of(' '.join(words)))
+            if owned and owner and not found['owner'].isupper():
+                yield owned, owner, is_name
+
+
+def _is_noun(word: str) -> bool:
+    """Whether a word is one of many things: of 'the Lace Museum' 'Museum' is."""
+    return bool(wanted_by(f'which {word.lower()}').kinds)
 
 
 def has_rival(question: str, sentence: str) -> bool:
@@ -66,11 +78,12 @@ def has_rival(question: str, sentence: str) -> bool:
     asked, said = (set(_THE.findall(text)) for text in (question, sentence))
     if any(asked & rivals and said & rivals and not asked & said & rivals for rivals in _RIVALS):
         return True
+    undated = [_DATE.sub(' ', text) for text in (question, sentence)]
     for pattern in (_VERSION, _ORDINAL):
-        numbers, others = (set(pattern.findall(text)) for text in (question, sentence))
+        numbers, others = (set(pattern.findall(text)) for text in undated)
         if numbers and others and numbers.isdisjoint(others):
             return True
-    numbered, others = (set(_NUMBERED.findall(text.lower())) for text in (question, sentence))
+    numbered, others = (set(_NUMBERED.findall(text.lower())) for text in undated)
     if any(one not in others and one[0] in dict(others) for one in numbered):
         return True
     years = set(_IN_YEAR.findall(question))

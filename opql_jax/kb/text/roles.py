@@ -80,6 +80,8 @@ _KIN = tuple(
 _SPOUSES = frozenset(
     words_of('wife wives husband husbands widow widower married marries marry partner partners')
 )
+_PARENTS = frozenset(words_of('mother mothers mum mom father fathers dad'))
+_PARENT_TOO = frozenset(words_of('wife wives husband husbands widow widows widower'))
 # What may stand between a role and the name of who has it: 'The owner of the inn is Ann', 'mayor
 # Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
 _TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
@@ -108,7 +110,7 @@ _KIN_BEFORE = re.compile(
 _KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
 # Roles below others: an assistant director is no director.
 _LESSER = re.compile(
-    r'\b(?:acting|assistant|associate|deputy|junior|vice|under)[ -]$', re.IGNORECASE
+    r'\b(?:(?:acting|assistant|associate|deputy|junior|vice)[ -]|under-)$', re.IGNORECASE
 )
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
@@ -154,7 +156,10 @@ def may_hold(question: str, name: str, text: str) -> bool:
     stem, places = words_of(asked)[-1], _mentions(name, text)
     kin = next((of for of in _KIN if stem in of), None)
     if kin is not None and (called := _kin_of(places, text)):
-        return any(one <= _SPOUSES for one in called) if kin <= _SPOUSES else kin in called
+        if kin <= _SPOUSES:
+            return any(one <= _SPOUSES for one in called)
+        # 'Ted Falk and his wife Liv' may be his parents.
+        return kin in called or (kin <= _PARENTS and any(one <= _PARENT_TOO for one in called))
     roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
     if not roles:
         return True

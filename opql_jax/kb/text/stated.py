@@ -184,6 +184,9 @@ _ROOT = 5
 _A_WORD = re.compile(r"[\w'’-]+")
 _PREPOSITION = re.compile(r'\b(?:in|on|at|from|to|by|for)\b')
 _SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
+# 'Born in Oslo', and ', she married' after a clause with 'while'.
+_PARTICIPLE = re.compile(r'[A-Z][a-z]+(?:ed|en|rn|ng|wn|ilt|de|et) ')
+_MAIN_CLAUSE = re.compile(r', (?:he|she|it|they)\b')
 _IS_VERB = re.compile(r'\b(?:is|are|was|were)\b')
 _SENTENCE_ENDS = ('. ', '… ', '; ')
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
@@ -224,7 +227,6 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     if (
         (fact.target_span and _is_before_gap(answer, sentence, fact.target_span))
         or has_rival(_without_names(whole, answer, VALUES), _around(fact))
-        or (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         or is_of_other_sex(relation, fact.target)
         or is_deed_of_another(asked, fact.target, _around(fact))
         or (of_person and is_owner_only(asked, fact.target, _around(fact)))
@@ -233,6 +235,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     is_stated = (
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
+        and not (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
         and says(relation, sentence, _near(answer, fact))
         and (not (part := _own_part(fact)) or says(relation, part))
         and may_hold(relation, _written(fact), passage)
@@ -434,12 +437,14 @@ def _is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> bo
     names += [word for word in _SMALL_WORD.findall(text) if words_of(word)]
     if not (words := '|'.join(re.escape(name) for name in names if name not in before)):
         return False
+    if _PARTICIPLE.match(sentence):
+        return False  # 'Founded by Low, the club' is of the club
     begins = rf"(?:[\w.,'’-]+ ){{0,5}}?(?:{words})\b"
-    if re.search(rf'(?:\b(?:while|whereas)|;) {begins}', sentence[target[0] :]):
+    other = re.search(rf'(?:\b(?:while|whereas)|;) {begins}', sentence[target[0] :])
+    if other and not _MAIN_CLAUSE.search(sentence, target[0] + other.end()):
         return True
     if not (stands := _PREPOSITION.findall(sentence[: target[1]])):
         return False  # it does or is what the sentence says
-    # 'Founded by Low, the club' is of the club by Low.
     joins = r'(?:\b(?:and|but)|,)' if _IS_VERB.search(sentence[: target[0]]) else r'\b(?:and|but)'
     gap = rf"{joins} {begins}(?:['’]s)?,? (?:\([^()]*\) )?(?:[^.;]* )?{stands[-1]}\b"
     return re.search(gap, sentence[target[0] :]) is not None
