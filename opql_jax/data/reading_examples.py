@@ -14,7 +14,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -56,7 +56,7 @@ class ReadingExample(msgspec.Struct, frozen=True):
     # For each passage whether it helps to answer: HELPS, DOES_NOT or UNKNOWN.
     supports: tuple[Annotated[int, msgspec.Meta(ge=-1, le=1)], ...]
     # YES, NO, or '' where the question is not answered by one of these.
-    verdict: Literal['', 'yes', 'no'] = ''
+    verdict: Annotated[str, msgspec.Meta(pattern=rf'^(?:{YES}|{NO})?\Z')] = ''
 
 
 def read_examples(path: str | os.PathLike) -> Iterator[ReadingExample]:
