@@ -167,6 +167,8 @@ def test_who_has_a_sister_is_not_she(question, name, sentence, is_owner):
     Who was his mother? | Sir Low Orr | yes
     Who was his uncle? | Karl Orr | no
     Who was his friend? | Karl Orr | no
+    Who was the father of Bo Orr married to? | Anna Low | no
+    Who was his mother named after? | Karl Orr | no
 """)
 def test_a_mother_is_no_man(question, name, is_other):
     assert is_of_other_sex(question, name) is (is_other == 'yes')

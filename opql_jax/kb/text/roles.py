@@ -45,6 +45,8 @@ _WHO_IS = re.compile(
     r'| (?=(?:[a-z-]+ ){1,3}of\b))[^?,]*)',
     re.IGNORECASE,
 )
+# 'Who was her father married to?' asks for no father.
+_ASKS_ANOTHER = re.compile(r' [a-z]+(?:ed|en|wn|nt|lt) (?:by|to|with|from|after)\W*$')
 # What is no role: 'Who is the man who', 'Who is it married to'.
 _NO_ROLE = re.compile(r'man|men|wom[ae]n|person|people|ones?|boys?|girls?|\w+ed|\w+ing')
 _OF = re.compile(
@@ -188,7 +190,7 @@ def asks_kin(question: str) -> bool:
 
 def _asked_role(question: str) -> str:
     """The role or kin that 'who is' asks for, in small letters; '' of other questions."""
-    if not (found := _WHO_IS.search(question)):
+    if not (found := _WHO_IS.search(question)) or _ASKS_ANOTHER.search(found['rest']):
         return ''
     owned = re.split(r"['’]s?(?= )", found['rest'])[-1]
     words = [word for word in _WORD.findall(_OF.split(owned)[0].lower()) if words_of(word)]
