@@ -8,7 +8,7 @@ import re
 
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.roles import is_man, places_of
-from opql_jax.kb.text.wanted import wanted_by
+from opql_jax.kb.text.wanted import is_person_noun
 from opql_jax.retrieval.words import words_of
 
 _WORD = re.compile(r'[\w-]+')
@@ -93,7 +93,7 @@ def _is_other(subject: re.Match | None, doer: str, asked: frozenset[str], by_bot
     if subject.re is _THEY:
         return {subject['he'] is not None, is_man(doer)} == {True, False}
     if subject.re is _THEIR:
-        return _is_person_noun(subject[1])
+        return is_person_noun(subject[1])
     names = words_of(subject[1])
     if not names or not set(names).isdisjoint(words_of(doer)):
         return False
@@ -112,8 +112,4 @@ def is_owner_only(question: str, name: str, sentence: str) -> bool:
     if any(_IS.search(sentence, 0, place.start()) for place in places):
         return False  # 'Bo was Ann's pupil' tells who taught him
     owned = [_HAS.match(sentence, place.end()) for place in places]
-    return all(of and _is_person_noun(of[1]) for of in owned)
-
-
-def _is_person_noun(noun: str) -> bool:
-    return wanted_by(f'which {noun}').kinds[:1] == ('person',)
+    return all(of and is_person_noun(of[1]) for of in owned)

@@ -21,7 +21,7 @@ from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
 from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold
-from opql_jax.kb.text.wanted import wanted_by
+from opql_jax.kb.text.wanted import is_person_noun, wanted_by
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked; factors of its probability if none states it, which leaves
@@ -218,7 +218,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     `step` is the last one of the question, and `relation` that without names.
     """
     asked, fact = answer.question.text, _without_rest(path[-1])
-    sentence, passage = fact.sentence or '', _passage(answer, fact)
+    sentence, around, passage = fact.sentence or '', _around(fact), _passage(answer, fact)
     whole = step if len(path) > 1 else asked
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
@@ -226,16 +226,16 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     of_person = wanted_by(asked).kinds[:1] == ('person',)
     if (
         (fact.target_span and _is_before_gap(answer, sentence, fact.target_span))
-        or has_rival(_without_names(whole, answer, VALUES), _around(fact))
+        or has_rival(_without_names(whole, answer, VALUES), around)
         or is_of_other_sex(relation, fact.target)
-        or is_deed_of_another(asked, fact.target, _around(fact))
-        or (of_person and is_owner_only(asked, fact.target, _around(fact)))
+        or is_deed_of_another(asked, fact.target, around)
+        or (of_person and is_owner_only(asked, fact.target, around))
     ):
         return _OF_ANOTHER
     is_stated = (
         is_about(answer, path[0])
         and not _is_of_another(answer, fact)
-        and not (len(path) == 1 and is_of_other_owner(asked, _around(fact)))
+        and not (len(path) == 1 and is_of_other_owner(asked, around))
         and says(relation, sentence, _near(answer, fact))
         and (not (part := _own_part(fact)) or says(relation, part))
         and may_hold(relation, _written(fact), passage)
@@ -304,8 +304,7 @@ def _as_described(answer: Answer, passage: str) -> bool:
         words_of(found[1])
         for (start, _), entity in zip(question.topics, question.entities)
         if entity >= 0 and kinds[entity] == 'person'
-        if (found := _DESCRIBED.search(question.text[:start]))
-        and wanted_by(f'which {found[1]}').kinds[:1] == ('person',)
+        if (found := _DESCRIBED.search(question.text[:start])) and is_person_noun(found[1])
     ]
     said = set(words_of(passage))
     return all(said.issuperset(words) for words in described)
