@@ -48,3 +48,8 @@ def is_mans_name(name: str) -> bool | None:
     first = unicodedata.normalize('NFKD', name.split(' ')[0]).encode('ascii', 'ignore').decode()
     is_mans = first.lower() in _OF_MEN
     return is_mans if is_mans or first.lower() in _OF_WOMEN else None
+
+
+def first_names(of_men: bool) -> tuple[str, ...]:
+    """Those of men, or of women, in lower case, in order."""
+    return tuple(sorted(_OF_MEN if of_men else _OF_WOMEN))
