@@ -31,7 +31,8 @@ _DENIES = re.compile(r'\b(?:not|never|no longer|nothing)\b')
 _OPEN, _PAIRS, _APART, _RELATED, _LESSER = 0.25, 0.25, 0.3, 0.15, 0.3
 # Of questions: with an answer, and by yes or no.
 _ANSWERED, _DECIDED = 0.65, 0.12
-_ASKED_OF_EACH = 3
+# Of questions without a mark; and how many are asked of each paragraph.
+_UNMARKED, _ASKED_OF_EACH = 0.15, 3
 
 
 class _Statement(NamedTuple):
@@ -133,6 +134,9 @@ class _Paragraph:
             return f'{integers(2, 90)} tonnes'
         return self._one(_frames()['fillers'][slot]).format(L=self._one(self._places))
 
+    def _kin(self) -> str:
+        return self._one(self._one(_frames()['fillers']['kin']))
+
     # ---------------- Sentences ----------------
 
     def _say_of(self, key: str, frames: Sequence[Mapping]) -> None:
@@ -158,7 +162,7 @@ class _Paragraph:
         slots = dict(known)
         for slot in sorted(set(_SLOT.findall(pattern)) - {'he', 'his'}):
             if slot == 'F' and slot not in slots:
-                slots['F'] = self._one(self._one(_frames()['fillers']['kin']))
+                slots['F'] = self._kin()
             elif slot == 'lesser':
                 role = slots.setdefault('R', self._draw('R', None))
                 slots['lesser'] = self._one(_frames()['fillers']['lesser']).format(R=role)
@@ -227,7 +231,7 @@ class _Paragraph:
         frame, slots = each.frame, dict(each.slots)
         if not same:
             frame, slots = self._one(of_key), {key: each.slots[key]}
-            slots |= {'R': self._draw('R', None), 'F': self._one(self._one(_frames()['fillers']['kin']))}
+            slots |= {'R': self._draw('R', None), 'F': self._kin()}
         pattern, answers = self._one(frame['asks'])
         asked = _asked_about(pattern, slots)
         if not asked or not asked.keys() & set('PXO'):
@@ -260,39 +264,44 @@ class _Paragraph:
         rest = {slot: filler for slot, filler in asked.items() if slot != decides}
         if sum(other.has(each.frame, rest) for other in self._stated) > 1:
             return None
-        return self._example(pattern, asked, sentence=each.sentence if verdict else None, verdict=verdict)
+        return self._example(pattern, asked, '', each.sentence if verdict else None, verdict)
 
     def _example(
-        self, pattern: str, asked: Mapping[str, str], answer='', sentence: int | None = None, verdict=''
+        self,
+        pattern: str,
+        asked: Mapping[str, str],
+        answer: str = '',
+        sentence: int | None = None,
+        verdict: str = '',
     ) -> ReadingExample:
+        """A question about the paragraph, which one `sentence` answers, or none."""
         question = _SLOT.sub(lambda slot: asked[slot[1]], pattern)
         question = question[0].upper() + question[1:]
-        if self._rng.random() < 0.15:
+        if self._rng.random() < _UNMARKED:
             question = question.rstrip('?')
-        texts, places, supports = [], [], []
+        texts, places = [], []
         for title, part in self._passages:
             text = titled(title, '')
             begin = len(text)
             for number in part:
                 if number == sentence and answer:
-                    places += [(len(texts), *place) for place in self._places_of(answer, number, text, begin)]
+                    found = _places_of(answer, self._sentences[number], text, begin)
+                    places += [(len(texts), *place) for place in found]
                 text += self._sentences[number] + ' '
             texts.append(text.rstrip())
-            supports.append(HELPS if sentence in part else DOES_NOT)
-        if answer and not places:
-            supports = [DOES_NOT for _ in texts]
+        helps = bool(places or verdict)
+        supports = [HELPS if helps and sentence in part else DOES_NOT for _, part in self._passages]
         return ReadingExample(
             'paragraphs', question, tuple(texts), tuple(places), tuple(supports), verdict
         )
 
-    def _places_of(self, answer: str, number: int, before: str, begin: int) -> list[tuple[int, int]]:
-        """Where an answer stands in a sentence, or, said of 'her' there, last `before`."""
-        pattern = re.compile(rf'\b{re.escape(answer.removeprefix("the "))}\b' if answer[0].isalnum() else re.escape(answer), re.I)
-        at = len(before)
-        found = [each.span() for each in pattern.finditer(self._sentences[number])]
-        if found:
-            return [(start + at, end + at) for start, end in found]
-        return [each.span() for each in pattern.finditer(before, begin)][-1:]
+
+def _places_of(answer: str, sentence: str, before: str, begin: int) -> list[tuple[int, int]]:
+    """Where an answer stands in a sentence, or, said of 'her' there, last `before`."""
+    words = re.escape(answer.removeprefix('the '))
+    pattern, at = re.compile(rf'(?<!\w){words}(?!\w)', re.IGNORECASE), len(before)
+    found = [(each.start() + at, each.end() + at) for each in pattern.finditer(sentence)]
+    return found or [each.span() for each in pattern.finditer(before, begin)][-1:]
 
 
 def _asked_about(pattern: str, slots: Mapping[str, str]) -> dict[str, str] | None:

@@ -51,7 +51,9 @@ def test_a_passage_helps_where_it_answers(examples):
 
 def test_who_built_a_thing_is_who_is_said_to_have_built_it(examples):
     """Whoever was asked to, planned to or refused is not, nor who built something else."""
-    asked = [each for each in examples if re.match(r'Who (built|constructed|put up) ', each.question)]
+    asked = [
+        each for each in examples if re.match(r'Who (built|constructed|put up) ', each.question)
+    ]
     seen = {True: 0, False: 0}
     for each in asked:
         thing = re.sub(r'^Who (built|constructed|put up) |\?$', '', each.question)

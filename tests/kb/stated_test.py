@@ -1,6 +1,8 @@
 """Whether a sentence states what is asked: in words for it, and of what the question names."""
 
-from opql_jax.kb.text.stated import GOES_ON, left, says
+from opql_jax.kb.text.relation_words import says
+from opql_jax.kb.text.stated import left
+from opql_jax.kb.text.subject import GOES_ON
 
 from examples import table
 

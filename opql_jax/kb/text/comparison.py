@@ -28,7 +28,7 @@ from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, refutes
-from opql_jax.kb.text.stated import GOES_ON, asked_about, is_about
+from opql_jax.kb.text.subject import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country, same_name
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
