@@ -1,16 +1,18 @@
-"""The reader, trained in six stages on public questions and labelled sentences, and its release.
+"""The reader, trained in seven stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
 asked for, and films. The fourth adds all other questions that people asked: about sentences, about
 articles, and the steps of those of several hops; the fifth and the sixth read them again, without
-short ones. What is released is the mean of the weights after these two.
+short ones. The seventh adds made paragraphs, in which several persons have and do the same kinds of
+things. What is released is the mean of the weights after the last two.
 Three of ten of the questions of several hops are left out, by their ids: the weights of
 `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
 import pathlib
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.data import reading_examples
+from opql_jax.data import made_paragraphs, reading_examples
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
@@ -46,6 +48,8 @@ FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
 # Examples of the third stage: of whole documents, and of questions on films for each number of
 # hops.
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
+# Examples of the seventh stage: of made paragraphs, and of the fifth.
+PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
 CARD = 'docs/reader_card.md'
 # The share of the last stage in the mean of its weights and those of the stage before.
 LATER = 0.75
@@ -65,8 +69,13 @@ _OF_WORKS = (
     'headquarters location',
     'located in the administrative territorial entity',
 )
+_OF_PLACES = ('place of birth', 'place of death', 'residence', 'headquarters location')
 # Documents that a question of the second stage is read with are drawn from so many.
 _RETRIEVED = 12
+
+
+_IN_ONE_WORD = re.compile('[A-Z][a-z]{3,11}')
+_IN_TWO_WORDS = re.compile('[A-Z][a-z]+ [A-Z][a-z]{2,10}')
 
 
 def is_left_out(question_id: str) -> bool:
@@ -246,6 +255,25 @@ def later_examples(
     return _write(output, examples)
 
 
+def seventh_examples(
+    fifth: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
+) -> dict[str, int]:
+    """Writes the examples of the seventh stage; returns how many there are.
+
+    Some of the `fifth` stage are read again. Surnames and places of made paragraphs are those of
+    the `labelled` sentences.
+    """
+    rng = np.random.default_rng(seed + 2)
+    stated = labelled_sentences.read_corpora(labelled, names)
+    people = reading_examples.names_of(stated, _OF_PEOPLE)
+    surnames = sorted({name.split()[-1] for name in people if _IN_TWO_WORDS.fullmatch(name)})
+    targets = {each.text[slice(*each.target)] for each in stated if each.relation in _OF_PLACES}
+    places = sorted(filter(_IN_ONE_WORD.fullmatch, targets))
+    made = made_paragraphs.paragraphs(surnames, places, rng, _count(percent, PARAGRAPHS))
+    again = _drawn(list(reading_examples.read_examples(fifth)), _count(percent, FIFTH_AGAIN), rng)
+    return _write(output, [*made, *again])
+
+
 _ROWS = {48: 4, 72: 5, 96: 5, 128: 7, 192: 9, 320: 5, 448: 5}
 # {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
 # examples are so long.
@@ -256,6 +284,10 @@ STAGES = {
     'reader-4': ((480, 2e-4, _ROWS), 'fourth.jsonl'),
     'reader-5': ((780, 1.5e-4, _ROWS), 'fifth.jsonl'),
     'reader-6': ((720, 1.5e-4, _ROWS), 'fifth.jsonl'),
+    'reader-7': (
+        (600, 1.2e-4, {48: 3, 72: 6, 96: 6, 128: 8, 192: 8, 320: 3, 448: 4}),
+        'seventh.jsonl',
+    ),
 }
 
 
@@ -312,7 +344,8 @@ def steps(options: Options) -> list[Step | Function]:
     }
     text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
     films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
-    both = {'before': Output('release-5'), 'after': Output('release-6'), 'output': Output('reader')}
+    seventh = {key: first[key] for key in ('labelled', 'names')} | {'fifth': file('fifth')}
+    both = {'before': Output('release-6'), 'after': Output('release-7'), 'output': Output('reader')}
     return [
         write('first', first_examples, **first),
         *(step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]),
@@ -324,10 +357,11 @@ def steps(options: Options) -> list[Step | Function]:
         write('third', third_examples, **third),
         write('fourth', later_examples, fewest_words=1, **later),
         write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
+        write('seventh', seventh_examples, **seventh),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
-        release('reader-5', 'release-5', CARD),
         release('reader-6', 'release-6', CARD),
+        release('reader-7', 'release-7', CARD),
         Function('reader', mean_weights, both, 'reader'),
     ]
 

@@ -1,7 +1,7 @@
 """Whether a text gives a name the role, kin or qualifier that is asked for."""
 
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
-from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
+from opql_jax.kb.text.qualifiers import has_rival, is_named_beside, is_of_other_owner
 from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold
 
 from examples import table
@@ -92,9 +92,27 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
     How many lived there in 1990? | It had 1500 people. | no
     When did Quill 2.2 come? | Quill 2.3 came in May. | yes
     When did Quill 2.2 come? | Quill 2.2 and 2.3 came in May. | no
+    How many came in 2014? | We had 300 visitors, fewer than in 2014. | yes
+    How many came in 2014? | In 2014 we had 300 visitors, more than in 2013. | no
+    Who is the current mayor? | The first mayor was Bo. | yes
+    Who is the current mayor? | Bo, who was first elected in 2001, is mayor. | no
+    Who edited it earlier? | It is edited by Bo from now on. | yes
+    Who edited it earlier? | Until 2001 Bo edited it, who now paints. | no
 """)
 def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence, has):
     assert has_rival(question, sentence) is (has == 'yes')
+
+
+@table("""
+    question | name | beside
+    Who was captain before Holt? | Rasmus Holt | yes
+    Who replaced Rasmus Holt? | Rasmus Holt | yes
+    Who replaced Rasmus Holt? | Jens Holt | no
+    Who beat Holt in the final? | Jens Orr | no
+    What did Holt found after he left? | Holt | no
+""")
+def test_whom_a_question_names_beside_whom_it_asks_for(question, name, beside):
+    assert is_named_beside(question, name) is (beside == 'yes')
 
 
 @table("""

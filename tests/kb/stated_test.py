@@ -75,6 +75,9 @@ DOCUMENTS = {
     'Lund was teaching in Bergen, she married Jon Peto.',
     'bridge': 'Harl Bridge was built by Jon Peto and was mended in 1907 by Ned Lane.',
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
+    'firms': 'Dahl Works wants to buy Kolt Tools. Kolt Tools, which is based in Turku, employs 940 '
+    'people.',
+    'court': 'Paul Vane and Lidia Vane came to the court. He was born in Exeter.',
 }
 
 
@@ -108,6 +111,9 @@ DOCUMENTS = {
     When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
     Who set up the Guild of Harl? | Ivo Penn | yes
+    How many people does Kolt Tools employ? | 940 | yes
+    How many people does Dahl Works employ? | 940 | no
+    Where was Lidia Vane born? | Exeter | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)

@@ -32,6 +32,24 @@ _NUMBERED = re.compile(r'\b([a-z]{4,}) (\d{1,3}|\d{5,})\b', re.IGNORECASE)
 _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
+# What asks for what is so now or was so before, and what a sentence says that was or is.
+_ASKS_NOW = re.compile(r'\b(?:current|currently|present|now|today|nowadays)\b')
+_ASKS_BEFORE = re.compile(r'\b(?:earlier|before|previous|previously|former|formerly|originally)\b')
+_WAS_FIRST = re.compile(r'\b(?:first|original|former|previous|earlier)\b')
+_IS_NOW = re.compile(r'\b(?:now|currently|at present|today|still|these days)\b')
+_IS = re.compile(r"\b(?:is|are|has|have|present|current)\b|['’]s\b")
+_WAS = re.compile(
+    r'\b(?:was|were|had|before|earlier|former(?:ly)?|previous(?:ly)?|until|used to|then|once|ago'
+    r'|replac\w+|succe\w+|followed|took over)\b',
+    re.IGNORECASE,
+)
+# 'Fewer than in 2014' says nothing of 2014.
+_COMPARED = re.compile(r'\b(?:than|unlike|as|from) (?:in |that of |those of )?(?=[12]\d{3}\b)')
+# Whom a question names beside whom it asks for: 'Who was captain before Holt?'
+_BESIDE = re.compile(
+    r'\b(?:before|after|besides|except|than|succeed(?:ed)?|replaced?|followed?|preceded?|beat|beaten'
+    r'|defeated?) (?P<name>[A-Z][\w’-]*(?: [A-Z][\w’-]*)*)'
+)
 # Characters that are looked at.
 _LONGEST = 2_000
 # "the tower of the church", "Ann Low's tall ship": what is owned in small letters, and by whom.
@@ -86,6 +104,26 @@ def has_rival(question: str, sentence: str) -> bool:
     numbered, others = (set(_NUMBERED.findall(text.lower())) for text in undated)
     if any(one not in others and one[0] in dict(others) for one in numbered):
         return True
+    if _is_of_other_time(question, sentence):
+        return True
     years = set(_IN_YEAR.findall(question))
+    if compared := {sentence[found.end() :][:4] for found in _COMPARED.finditer(sentence)}:
+        if years and years <= compared and all(sentence.count(year) == 1 for year in years):
+            return True
     is_other = bool(years and _IN_YEAR.search(sentence)) and not _RANGE.search(sentence)
     return is_other and years.isdisjoint(_YEAR.findall(sentence))
+
+
+def _is_of_other_time(question: str, sentence: str) -> bool:
+    """Whether a sentence says what was first, and a question asks what is now, or the reverse."""
+    if _ASKS_NOW.search(question):
+        is_now = _IS_NOW.search(sentence) or _IS.search(sentence)
+        return bool(_WAS_FIRST.search(sentence)) and not is_now
+    is_before = _WAS.search(sentence)
+    return bool(_ASKS_BEFORE.search(question) and _IS_NOW.search(sentence)) and not is_before
+
+
+def is_named_beside(question: str, name: str) -> bool:
+    """Whether a question names somebody beside whom it asks for: Holt of 'Who led before Holt?'."""
+    words = frozenset(words_of(name))
+    return any(frozenset(words_of(found['name'])) <= words for found in _BESIDE.finditer(question))

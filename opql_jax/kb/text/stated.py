@@ -16,7 +16,7 @@ from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
-from opql_jax.kb.text.qualifiers import has_rival, is_of_other_owner
+from opql_jax.kb.text.qualifiers import has_rival, is_named_beside, is_of_other_owner
 from opql_jax.kb.text.relation_words import says
 from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold
 from opql_jax.kb.text.subject import is_about, is_before_gap, is_of_another
@@ -59,6 +59,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         (fact.target_span and is_before_gap(answer, sentence, fact.target_span))
         or has_rival(_without_names(whole, answer, VALUES), around)
         or is_of_other_sex(relation, fact.target)
+        or is_named_beside(asked, fact.target)
         or is_deed_of_another(asked, fact.target, around)
         or (of_person and is_owner_only(asked, fact.target, around))
     ):

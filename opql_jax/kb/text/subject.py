@@ -8,6 +8,7 @@ from collections.abc import Collection
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
+from opql_jax.kb.text.roles import is_man
 from opql_jax.retrieval.words import words_of
 
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
@@ -20,6 +21,10 @@ GOES_ON = re.compile(
 )
 # 'His wife Ann was born in Oslo' goes on about her.
 _ITS_NAME = re.compile(r'(?:Its|His|Her|Their) [a-z-]+(?: [a-z-]+)?,? (?:the )?(?=[A-Z])')
+_SEX = {'he': True, 'his': True, 'she': False, 'her': False}
+# How a sentence goes on after its subject.
+_IS_SUBJECT = re.compile(r',? (?:which|who|is|are|has|have|[a-z]+(?<!ly)(?:s|ed)) ')
+_SPEAKS_OF_OTHERS = re.compile(r'\b(?:it|its|he|his|him|she|her|they|their|them)\b')
 _A_WORD = re.compile(r"[\w'’-]+")
 _PREPOSITION = re.compile(r'\b(?:in|on|at|from|to|by|for)\b')
 _SMALL_WORD = re.compile(r'\b[a-z]{3,}\b')
@@ -50,10 +55,16 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     """
     if fact.passage is None or fact.places is None:
         return True
+    if _begins_with_another(answer, fact):
+        return False
     passage = answer.store.prepared.passage(fact.passage)
     text, (first, last) = passage['text'], fact.places[1]
     entities = {entity for entity in answer.question.entities if entity >= 0} | _passed(answer)
     persons = _persons(answer, entities)
+    names_of = answer.store.vocab.names.__getitem__
+    sex = _SEX.get(text[first:last].partition(' ')[0].lower())
+    if persons and sex is not None and all(is_man(names_of(one)) is (not sex) for one in persons):
+        return False
     known = {mention['start'] for mention in passage['mentions']} if persons else ()
     for start in reversed([start for start in passage['sentence_starts'] if start < first]):
         other = _ITS_NAME.match(text, first)
@@ -65,7 +76,6 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     mentioned = {each['entity'] for each in passage['mentions'] if first <= each['start'] < last}
     spans = [*answer.question.topics, *written_as_names(asked)]
     names = [words for start, end in spans if (words := _words(asked[start:end]))]
-    names_of = answer.store.vocab.names.__getitem__
     others = map(names_of, _persons(answer, mentioned - entities))
     if persons and any(other != fact.target for other in others):
         entities = persons
@@ -79,6 +89,24 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     ):
         return True
     return passage['title_entity'] in entities or not mentioned.isdisjoint(entities)
+
+
+def _begins_with_another(answer: Answer, fact: Fact) -> bool:
+    """Whether a sentence is of a name alone that the question has not: 'Kallio employs it'."""
+    text, asked = fact.sentence or '', answer.question.text
+    if not (spans := written_as_names(text)) or _SPEAKS_OF_OTHERS.search(text):
+        return False
+    (start, end), *_ = spans
+    subject, said = _words(text[start:end]), _words(text)
+    about = [asked[a:b] for a, b in (*answer.question.topics, *written_as_names(asked))]
+    about += [answer.store.vocab.names[entity] for entity in _passed(answer)]
+    topics = [words for name in about if (words := _words(name))]
+    is_target = fact.target_span and fact.target_span[0] < end
+    if start or is_target or not subject or not _IS_SUBJECT.match(text, end):
+        return False
+    return bool(topics) and not any(
+        name <= said or subject <= name or not name.isdisjoint(subject) for name in topics
+    )
 
 
 def _persons(answer: Answer, entities: Collection[int]) -> set[int]:
