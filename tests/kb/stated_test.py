@@ -32,6 +32,8 @@ from examples import table
     When did the strike begin? | The strike broke out in 1903. | yes
     Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
     When was the Harl Bridge completed? | Ina Krog crossed the bridge in 1901. | no
+    It was founded by a man who died in what year? | Krog founded it in 1837. | no
+    It was founded by a man who died in what year? | Krog died in 1884. | yes
 """)
 def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
     assert says(question, sentence) is (stated == 'yes')

@@ -22,6 +22,11 @@ _SAY_LITTLE = frozenset(
         ' people person thing many much long old big still now today currently'
     )
 )
+# What asks at the end of a question, and the words before it that say of what: in 'founded by a man
+# who died in what year' not of the founding.
+_ASKS_LAST = re.compile(
+    r'((?:[\w-]+ ){1,3})(?:(?:in|on|at|to|for|from|of|by|with) )?(?:what|which|whom) ?[\w ]*\?*$'
+)
 # The first characters that forms of a word share: of 'partner' and 'partnership'.
 _ROOT = 5
 
@@ -34,8 +39,10 @@ def says(question: str, sentence: str, passage: str = '') -> bool:
     """
     if not _SAID_OTHERWISE.isdisjoint(wanted_by(question).kinds[:1]):
         return True
-    if asked := [said for asks, said in _relations() if asks.search(question)]:
-        return any(said.search(sentence) for said in asked)
+    last = _ASKS_LAST.search(question.strip())
+    for asking in (last[1] if last else '', question):
+        if asked := [said for asks, said in _relations() if asks.search(asking)]:
+            return any(said.search(sentence) for said in asked)
     words = set(words_of(question)) - wanted_by(question).nouns - _SAY_LITTLE
     found = set(words_of(f'{sentence} {passage}'))
     return not words or any(
