@@ -17,7 +17,7 @@ _NEGATED = re.compile(
 # of Bob.
 _NOT_BUT = re.compile(r'\bnot\b[^.;]*\bbut\b', re.IGNORECASE)
 # What is said between a name and its verb: ', who was never married,'.
-ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
+ASIDE = re.compile(r', (?:[a-z]+ )?(?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
 _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+'
     r'|(?:was|were) then)\b',

@@ -104,18 +104,24 @@ class TextKB(VirtualKB):
         read = self.read if self._has_reader else None
         compared, plainly = [], functools.partial(self._answer_plain, read=read)
         for question in questions:
-            answer = comparison.answer(question, self.vocab.kinds, plainly)
-            if answer is None:
-                answer = self._defined(question)
-            elif read and not len(answer) and question_plans.YES_OR_NO.match(question.text):
-                (found,) = self._answerer.answer([question], read)
-                said = yes_or_no.stated(self._of(found, question))
-                answer = _without_unstated(said) if said else answer
-            compared.append(answer)
+            said = self._said(question, read)
+            if said is None or not said.is_sure:
+                answer = comparison.answer(question, self.vocab.kinds, plainly)
+                if answer is None:
+                    answer = self._defined(question)
+                said = answer if answer is not None and (len(answer) or said is None) else said
+            compared.append(said)
         plain = [one for one, found in zip(questions, compared) if found is None]
         others = map(_without_unstated, self._answer_each(plain, read))
         answers = (next(others) if answer is None else answer for answer in compared)
         return list(map(self._of, answers, questions))
+
+    def _said(self, question: Question, read: Read | None) -> Answer | None:
+        """Yes or no to a question by a sentence that says or denies it; None if there is none."""
+        if read is None or not question_plans.YES_OR_NO.match(question.text):
+            return None
+        (found,) = self._answerer.answer([question], read)
+        return yes_or_no.stated(self._of(found, question))
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
@@ -147,9 +153,6 @@ class TextKB(VirtualKB):
             why = question_plans.out_of_reach(question.text)
             if read and not why and (sides := self._answerer.offered(question)):
                 answers.append(choices.chosen(_without_denied(found), sides))
-                continue
-            if why and (said := yes_or_no.stated(found)):
-                answers.append(said)
                 continue
             if why:
                 paths = found.paths(int(found.entities[0]), 1) if len(found) else []
