@@ -34,6 +34,7 @@ class Claim(NamedTuple):
         words: the others, in the order of a statement, without articles.
         about: names or nouns that are left out, so that they must be what the text is about.
         is_end: whether what is asked is over by it: who sold the mill does not own it.
+        lead: how many of the words belong to the subject: two of 'offices of Ada are in Leeds'.
     """
 
     aux: str
@@ -41,6 +42,7 @@ class Claim(NamedTuple):
     words: tuple[str, ...]
     about: tuple[str, ...] = ()
     is_end: bool = False
+    lead: int = 0
 
 
 class _State(NamedTuple):
@@ -51,6 +53,7 @@ class _State(NamedTuple):
         is_narrow: whether that is said by 'not', so that a denial is one of all that is said.
         was: whether it is in the past tense where the present is asked for.
         is_over: whether it is said to be over.
+        subject, since: where the subject is, and where what is said of it begins: at 'never led'.
         probability: see `_STATED`.
     """
 
@@ -58,6 +61,8 @@ class _State(NamedTuple):
     is_narrow: bool = True
     was: bool = False
     is_over: bool = False
+    subject: int = 0
+    since: int = 0
     probability: float = _STATED
 
 
@@ -77,9 +82,9 @@ _NEARLY = re.compile(r'nearly|hardly|barely|scarcely|falsely|wrongly|supposedly|
 _JOINS = frozenset((',', 'and', 'but', 'or'))
 _ENDS = frozenset('.;:!?…–—')
 # What begins a clause that is not the sentence's own.
-_SUBORDINATE = re.compile(r"that|which|wh\w+|if|as|because|although|though|than|['’]s|[.;:!?…–—]")
+_SUBORDINATE = re.compile(r"that|which|wh\w+|if|because|although|though|than|['’]s|[.;:!?…–—]")
 _PREPOSITION = re.compile(
-    r'in|on|at|of|by|for|from|with|to|near|under|during|after|before|since|into|over|about',
+    r'in|on|at|of|by|for|from|with|to|near|under|during|after|before|since|into|over|about|between',
     re.IGNORECASE,
 )
 # How many words a sentence may have between two of a claim's, such as 'full' above, and which it
@@ -108,7 +113,7 @@ _OPEN = re.compile(
 )
 _WILL = re.compile(r'\bwill\b')
 # What a denial leaves open: 'did not lead it until May'.
-_NOT_ALL = re.compile(r'\b(?:until|till|before|yet|just|alone|because|known|certain|clear)\b')
+_NOT_ALL = re.compile(r'\b(?:until|till|before|yet|just|alone|known|certain|clear)\b')
 # What is over, as its sentence goes on.
 _ENDED = re.compile(
     r'\b(?:until|till|(?:to|and|[–-]) [12]\d{3}|took over|replaced|succeeded|successor|resigned'
@@ -119,7 +124,8 @@ _OF_NEXT = re.compile(r'first|second|third|last|only|most|least|\w{2,}est')
 # What may follow the last word: 'surveyed the Harl valley' is not said of the Harl.
 _FOLLOWS = re.compile(
     rf"[^\w@'’-]|\d.*|after|again|against|among|anywhere|around|before|between|but|either|ever|near"
-    rf'|once|over|since|then|through|throughout|twice|under|until|while|without|within|{EXCEPT}',
+    rf'|once|over|since|then|through|throughout|twice|under|until|while|without|within|because|when|who|which'
+    rf'|{EXCEPT}',
     re.IGNORECASE,
 )
 # What may follow what is denied and leaves it as it is.
@@ -150,14 +156,17 @@ _OPEN_OR_CLOSED = (frozenset(('open',)), frozenset(('closed', 'shut')))
 _SAME_SENSE = tuple(frozenset(words_of(words)) for words in ('allow permit', 'have has'))
 
 
-def judged(claim: Claim, tokens: Sequence[str]) -> tuple[str, float] | None:
+def judged(
+    claim: Claim, tokens: Sequence[str], before: Sequence[str] = ()
+) -> tuple[str, float] | None:
     """'yes' or 'no', with a probability, if a sentence states or denies a claim; else None.
 
-    Its tokens are words and punctuation with marks for names, without articles, see
-    `negation.rewritten`.
+    Its tokens, and those of the sentence before, are words and punctuation with marks for names,
+    without articles, see `negation.rewritten`.
     """
-    tokens = _completed(claim, tokens)
+    tokens = [*_with_nouns(claim, _completed(claim, tokens), before)]
     for place, words, state, is_part in _subjects(claim, tokens):
+        state = state._replace(subject=place - 1)
         for end, reached in _ways(claim, words, tokens, place, state):
             if found := _verdict(claim, tokens, end, reached, is_part):
                 word, probability = found
@@ -165,6 +174,14 @@ def judged(claim: Claim, tokens: Sequence[str]) -> tuple[str, float] | None:
                     return ('no', probability) if word == 'yes' else None
                 return word, probability * (_LEFT_OUT if claim.about else 1)
     return None
+
+
+def _with_nouns(claim: Claim, tokens: Sequence[str], before: Sequence[str]) -> Iterator[str]:
+    """A sentence with the last word of a claim for an 'it' that goes on about it."""
+    noun = claim.words[-1]
+    for place, token in enumerate(tokens):
+        is_before = any(_alike(noun, one) for one in (*before, *tokens[:place]))
+        yield noun if token in _IT and noun[0] != '@' and is_before else token
 
 
 def _completed(claim: Claim, tokens: Sequence[str]) -> list[str]:
@@ -221,8 +238,9 @@ def _subjects(
             if front and [one.lower() for one in front] == [*words[-len(front) :]]:
                 yield place + 1, words[: -len(front)], state, False
             yield place + 1, words, state, bool(front) and not _is_description(claim, before)
-        elif before[-1] in _BEGINS_CLAUSE and (before[-1] in _ENDS or _has_verb(before)):
-            if not any(one == 'that' for one in before):
+        elif before[-1] in _BEGINS_CLAUSE and 'that' not in before:
+            is_clause = before[-2:-1] == [','] or token in before or _has_verb(before)
+            if is_clause:
                 yield place + 1, words, state, False
 
 
@@ -248,14 +266,15 @@ def _ways(
     if not words:
         yield place, state
         return
-    is_verb = len(words) == len(claim.words) or place > 0 and tokens[place - 1] == claim.subject
-    for at in range(place, len(tokens)):
+    number = len(claim.words) - len(words)
+    is_verb = number == claim.lead or place - 1 == state.subject + claim.lead
+    for at in range(place, len(tokens) if number >= claim.lead else min(place + 1, len(tokens))):
         is_like = _likeness(claim, words, tokens, at)
         if is_like is None:
             continue
         gap = tokens[place:at]
         reached = (
-            _to_verb(claim, gap, tokens[at], state)
+            _to_verb(claim, gap, at, tokens, state)
             if is_verb
             else _further(tokens[place - 1], words[0], gap, state)
         )
@@ -326,7 +345,9 @@ def _opposite(claim: Claim, word: str, token: str) -> bool:
     )
 
 
-def _to_verb(claim: Claim, gap: Sequence[str], verb: str, state: _State) -> _State | None:
+def _to_verb(
+    claim: Claim, gap: Sequence[str], at: int, tokens: Sequence[str], state: _State
+) -> _State | None:
     """What stands between a subject and its verb, or what is said that it is; None if that breaks.
 
     Of 'studied in Leeds and never led' only 'never' counts.
@@ -354,10 +375,11 @@ def _to_verb(claim: Claim, gap: Sequence[str], verb: str, state: _State) -> _Sta
     if any(_BREAKS.fullmatch(one) or one[0].isupper() or one[0] == '@' for one in described):
         return None
     is_over = ONCE in tail
-    form = _form(claim, aux, verb.lower(), is_denied, is_over)
+    form = _form(claim, aux, tokens[at].lower(), is_denied, is_over)
     if form is None:
         return None
-    return state._replace(is_denied=is_denied, was=not form, is_over=is_over)
+    since = at - len(tail)
+    return state._replace(is_denied=is_denied, was=not form, is_over=is_over, since=since)
 
 
 def _without_phrase(gap: Sequence[str]) -> Sequence[str]:
@@ -404,7 +426,10 @@ def _further(before: str, word: str, gap: Sequence[str], state: _State) -> _Stat
         return state
     if any(map(_SUBORDINATE.fullmatch, gap)):
         return None
-    last = max((at for at, one in enumerate(gap) if one in (*_JOINS, EXCEPT)), default=-1)
+    joins = [at for at, one in enumerate(gap) if one in (*_JOINS, EXCEPT)]
+    last = joins[-1] if joins else -1
+    if gap[0] == 'between' and joins == [2]:
+        last = -1
     if last >= 0:
         return _after_join(word, gap, last, state)
     denials = gap.count(NOT)
@@ -459,11 +484,12 @@ def _verdict(
         after = list(itertools.dropwhile(lambda one: one[0].isupper(), after))
     if after and words_of(after[0]) and not _FOLLOWS.fullmatch(after[0]):
         return None
-    clause = ' '.join([*tokens[:end], *after])
+    clause = ' '.join([*tokens[: state.subject], *tokens[state.since : end], *after])
     said = clause.replace(' may ', ' ') if claim.aux == 'can' else clause
     if _OPEN.search(said) or (claim.aux != 'will' and _WILL.search(said)):
         return None
     part = list(itertools.takewhile(lambda one: one not in (*_JOINS, EXCEPT), after))
+    part = part[: part.index('because')] if 'because' in part else part
     if state.is_denied and state.is_narrow:
         if is_part or not _AT_ALL.issuperset(part) or _NOT_ALL.search(clause):
             return None

@@ -33,7 +33,7 @@ _REWRITTEN = tuple(
         (r'\b(?:refuses?|declines?|fails?) to\b', f'does {NOT}'),
         (r'\b(?:was|were) unable to\b', f'did {NOT}'),
         (r'\b(?:is|are) unable to\b', f'can {NOT}'),
-        (rf'\b(?:denie[sd]|deny){_DENIED}\b', NOT),
+        (rf'\b(?:denie[sd]|deny){_DENIED}\b', f', {NOT}'),
         (r'\black(?:s|ing)?\b', f'does {NOT} have'),
         (r'\blacked\b', f'did {NOT} have'),
         (r'\bwithout\b', f', {NOT}'),

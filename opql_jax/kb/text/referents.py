@@ -101,7 +101,12 @@ def _pronouns_of_person(
     if not same_name(row['title'] or '', full):
         return
     sentences = sentences_of(row)
+    opens = False
     for before, (start, end) in zip((sentences[0], *sentences), sentences):
+        opening = _HE_OR_SHE.match(row['text'], start)
+        if opens and opening:
+            yield opening.span()
+        opens = bool(opens and opening) or any(first == start for first, _ in called)
         others = _others(row, vocab, called, ('person',), before.start, end)
         last = min(others, default=end)
         yield from (found.span() for found in _HE_OR_SHE.finditer(row['text'], start, last))
@@ -111,7 +116,8 @@ def _stand_ins(
     full: str, called: Sequence[Span], row: Mapping[str, Any], vocab: EntityVocab
 ) -> Iterator[Span]:
     """'It', 'its' or 'the club' where a thing was named before, and nothing else after that."""
-    text, is_about = row['text'], same_name(row['title'] or '', full)
+    text, is_titled = row['text'], same_name(row['title'] or '', full)
+    is_about = is_titled
     things = sorted(set(vocab.kinds) - _NO_THINGS)
     nouns = _nouns(full, called, text)
     for start, end in sentences_of(row):
@@ -121,9 +127,10 @@ def _stand_ins(
         opens = opening.end() if opening else start
         for found in _GOES_ON.finditer(text, start, end):
             place, noun = found.start(), found['noun']
-            if noun and noun.lower() not in nouns or _overlaps(found.span(), called):
+            is_noun = noun and any(one.endswith(noun.lower()) for one in nouns)
+            if (noun and not is_noun) or _overlaps(found.span(), called):
                 continue
-            is_named = any(first < place for first in here)
+            is_named = any(first < place for first in here) or (noun and is_titled)
             is_free = place == opens or not _ARTICLE.search(text, start + len('The '), place)
             is_object = found[0] in ('it', 'them') and _OBJECT.search(text, start, place)
             is_subject = here and _DESCRIBED.fullmatch(text, opens, min(here))

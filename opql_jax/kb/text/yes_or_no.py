@@ -7,26 +7,29 @@ Harl in 1911.' Of other questions the plain ones of `fact_questions` may decide.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from opql_jax.corpus.spans import VALUES
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.claims import NOUN, Claim, judged
 from opql_jax.kb.text.comparison import linked_names
-from opql_jax.kb.text.marked_questions import IS, Marked, mark_names, readings
+from opql_jax.kb.text.marked_questions import IS, Name, mark_names, readings
 from opql_jax.kb.text.negation import rewritten
 from opql_jax.kb.text.polarity import ASIDE
 from opql_jax.kb.text.referents import Referent, places_of, sentences_of
-from opql_jax.kb.text.values import same_name
+from opql_jax.kb.text.values import DATE, same_name
 from opql_jax.models.reader import Span
 from opql_jax.retrieval.words import words_of
 
-_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|will) (?P<rest>\S.*)')
-_AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has'}
+_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|will) (?P<rest>\S.*)')
+_AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
+_NUMBER = re.compile(r' \d[\w.]*\b')
 _TOKEN = re.compile(r"@\d|['’]s\b|[^\W_]+(?:[-.,]\w+)*|[^\w\s]")
 # Words of a question that say nothing of what it asks, and those of which a sentence has others.
 _FILLERS = frozenset(
@@ -55,6 +58,8 @@ _ENDS = tuple(
 )
 # Possessive pronouns, which are whose they mean.
 _OWNS = re.compile(r'(?:its|their|his|her)', re.IGNORECASE)
+# 'Ada, who led the survey'.
+_RELATIVE = re.compile(r'(@\d),? (?:who|which) ([^,.;]*)')
 # 'It was not Ada who led the survey'.
 _CLEFT = re.compile(r'^It (?:is|was) (not )?(.{1,60}?),? (?:who|that|which) ')
 
@@ -96,8 +101,8 @@ def stated(answer: Answer) -> Answer | None:
 
 def _readings(answer: Answer) -> Iterator[_Asked]:
     """What a question of yes or no may ask; nothing of other questions."""
-    names = linked_names(answer.question, answer.store.vocab.kinds)
     text = answer.question.text
+    names = list(_names(text, linked_names(answer.question, answer.store.vocab.kinds)))
     for marked in readings(text, names) if names else [mark_names(text, [])]:
         found = _ASKS.fullmatch(marked.text)
         if not found or _NOT_ASKED.search(found['rest']):
@@ -105,18 +110,26 @@ def _readings(answer: Answer) -> Iterator[_Asked]:
         referents = {
             f'@{number}': Referent(name.entity, re.sub(r'^[Tt]he ', '', said))
             for number, (name, said) in enumerate(zip(marked.names, marked.said))
-            if not marked.is_date(number)
         }
-        tokens = _without_dates(marked, _TOKEN.findall(found['rest']))
-        aux = _AUX.get(found['aux'], found['aux'])
-        for noun, words in _subjects(tokens):
+        aux, tokens = _AUX.get(found['aux'], found['aux']), _TOKEN.findall(found['rest'])
+        for noun, lead, words in _subjects(tokens):
             subject = noun if noun in _WORDS else NOUN if noun else tokens[0]
             marks = referents | ({NOUN: Referent(-1, noun, True)} if noun else {})
-            yield _Asked(marks, list(_claims(aux, subject, words, marks)))
+            yield _Asked(marks, list(_claims(aux, subject, lead, words, marks)))
         if claim := _done_to(found['aux'], tokens):
             marks = referents | {NOUN: Referent(-1, ' '.join(claim[1]), True)}
             yield _Asked(marks, [Claim('was', NOUN, (claim[0], 'by', tokens[0]))])
         return
+
+
+def _names(text: str, names: Sequence[Name]) -> Iterator[Name]:
+    """The names of a question but for values and common nouns, with the numbers that end them."""
+    for name in names:
+        said = text[name.start : name.end]
+        if said.islower() or name.kind in VALUES or DATE.fullmatch(said):
+            continue
+        number = _NUMBER.match(text, name.end)
+        yield Name(name.start, number.end(), kind=name.kind) if number else name
 
 
 def _done_to(aux: str, tokens: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -127,44 +140,53 @@ def _done_to(aux: str, tokens: Sequence[str]) -> tuple[str, list[str]] | None:
     return (words[0], words[1:]) if is_done else None
 
 
-def _without_dates(marked: Marked, tokens: Sequence[str]) -> list[str]:
-    """The tokens of a question, of which dates are words, as sentences have them."""
-    found = []
-    for token in tokens:
-        is_date = token[0] == '@' and marked.is_date(token[1:])
-        found += _TOKEN.findall(marked.said[int(token[1:])].lower()) if is_date else [token]
-    return found
+def _subjects(tokens: Sequence[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """What may be a question's subject, the words that belong to it, and the further words.
 
-
-def _subjects(tokens: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """What may be a question's subject, '' if its first name is, with the further words."""
+    '' is its first name; 'offices', 'of @0' and 'in Leeds' are those of 'the offices of @0 in
+    Leeds'.
+    """
     words = lambda rest: [one for one in rest if one not in _FILLERS]
     if tokens[0][0] == '@':
-        yield '', words(tokens[1:])
+        yield '', [], words(tokens[1:])
     elif tokens[0] == 'there':
-        yield 'there', words(tokens[1:])
+        yield 'there', [], words(tokens[1:])
     else:
         begin = tokens[0] in _FILLERS
         for end in range(begin + 1, min(len(tokens), begin + _LONGEST_SUBJECT)):
-            noun = [one for one in tokens[begin:end] if one not in _ARTICLES]
-            if not re.fullmatch(r'\w[\w-]*', tokens[end - 1]):
-                break
-            if not _PREPOSITIONS.isdisjoint((tokens[begin], tokens[end - 1])):
+            subject, after = words(tokens[begin:end]), words(tokens[end:])
+            if not subject or not after or tokens[end - 1] in (*_PREPOSITIONS, *_FILLERS):
                 continue
-            if noun and (after := words(tokens[end:])):
-                yield _ANYBODY.get(noun[0], ' '.join(noun)), after
+            inner = (at for at, one in enumerate(subject) if one in _PREPOSITIONS)
+            cut = next(inner, len(subject))
+            noun = _ANYBODY.get(subject[0], ' '.join(subject[:cut]))
+            if noun and '@' not in noun:
+                yield noun, subject[cut:], after
 
 
 def _claims(
-    aux: str, subject: str, words: Sequence[str], referents: Mapping[str, Referent]
+    aux: str,
+    subject: str,
+    lead: Sequence[str],
+    words: Sequence[str],
+    referents: Mapping[str, Referent],
 ) -> Iterator[Claim]:
     """What a question asks for, in the ways in which sentences may say it."""
     if aux == 'has' and words[0] == 'been':
         aux, words = 'was', words[1:]
+    if lead:
+        yield Claim(aux, subject, (*lead, *words), lead=len(lead))
+        if len(lead) == 2 and lead[0] == 'of' and lead[1] in referents:
+            said = ("'s", referents[subject].name, *words)
+            yield Claim(aux, lead[1], said, lead=2)
+        return
     for said in _with_owner(words):
         yield Claim(aux, subject, tuple(said))
     yield from _turned(aux, subject, words)
-    if len(words) > 2 and words[-2] in _PREPOSITIONS and not words[-1].isdigit():
+    is_of = words[-2:-1] == ['of'] or (
+        words[-2:-1] in (['in'], ['at']) and subject[1:] in ('9', 'here')
+    )
+    if len(words) > 2 and is_of and not words[-1].isdigit():
         last = referents[words[-1]].name if words[-1] in referents else words[-1]
         yield Claim(aux, subject, tuple(words[:-2]), (last,))
     if words[:1] == ['have'] and words[1:] and subject in referents:
@@ -202,14 +224,18 @@ def _says(
     )
     sentences = sentences_of(row)
     cut = sentences[0].start
+    before: list[str] = []
     for start, end in sentences:
         here = [place for place in places if start <= place[0] and place[1] <= end]
-        tokens = _tokens(row['text'], start, end, here)
-        for claim in asked.claims:
+        said = _marked(row['text'], start, end, here)
+        whole = _tokens(ASIDE.sub(' ', said))
+        parts = [whole, *map(_tokens, map(' '.join, _RELATIVE.findall(said)))]
+        for claim, tokens in itertools.product(asked.claims, parts):
             is_about = all(_is_about(name, row) for name in claim.about)
-            if is_about and (found := judged(claim, tokens)):
+            if is_about and (found := judged(claim, tokens, before)):
                 yield found, (start - cut, end - cut)
                 break
+        before = whole
 
 
 def _is_about(name: str, row: Mapping[str, Any]) -> bool:
@@ -220,8 +246,8 @@ def _is_about(name: str, row: Mapping[str, Any]) -> bool:
     return same_name(title, name) or words <= frozenset(words_of(f'{title} {first}'))
 
 
-def _tokens(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> list[str]:
-    """The words and signs of a sentence, with marks for what a question names."""
+def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> str:
+    """A sentence with marks for what a question names."""
     pieces, place = [], start
     for first, last, mark in places:
         if first >= place:
@@ -229,6 +255,10 @@ def _tokens(text: str, start: int, end: int, places: Sequence[tuple[int, int, st
             ends = '.' if re.match(r'\. [A-Z]', text[last - 1 : last + 2]) else ''
             pieces += [text[place:first], f'{mark}{owns}{ends}']
             place = last
-    said = _CLEFT.sub(r'\2 \1', ''.join([*pieces, text[place:end]]).strip())
-    found = _TOKEN.findall(rewritten(ASIDE.sub(' ', said)))
+    return _CLEFT.sub(r'\2 \1', ''.join([*pieces, text[place:end]]).strip())
+
+
+def _tokens(text: str) -> list[str]:
+    """The words and signs of a sentence, without articles and with denials in one form."""
+    found = _TOKEN.findall(rewritten(text))
     return [one for one in found if one.lower() not in _ARTICLES]
