@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     """What may be true of a subject.
 
     Attributes:
-        aux: the auxiliary verb that asks for it: is, was, did, does, do, has, can or will.
+        aux: the auxiliary verb that asks for it: is, was, did, does, do, has, can, must or will.
         subject: how sentences have the subject, a mark such as '@0'.
         words: the others, in the order of a statement, without articles.
         about: names or nouns that are left out, so that they must be what the text is about.
@@ -66,13 +66,15 @@ class _State(NamedTuple):
     probability: float = _STATED
 
 
+# What a word of a sentence may be to one of a claim.
+_SAME, _OPPOSITE, _OTHER = 'same', 'opposite', 'other'
 _BE, _DO = frozenset(('is', 'are', 'was', 'were')), frozenset(('do', 'does', 'did'))
 _YEAR = re.compile(r'[12]\d{3}')
 _IT = frozenset(('it', 'them'))
 _MODAL = frozenset('can could may might will would shall should must'.split())
 _AUX = _BE | _DO | _MODAL | frozenset(('has', 'have', 'had', 'be', 'been', 'being'))
 _ADVERB = re.compile(
-    r'\w+ly|also|then|later|again|soon|still|now|finally|even|ever|always|often|both|either|first'
+    r'\w+ly|also|then|later|again|soon|still|now|finally|even|ever|always|often|both|either'
     r'|already|yet|anywhere|actually|really|currently',
     re.IGNORECASE,
 )
@@ -82,7 +84,7 @@ _NEARLY = re.compile(r'nearly|hardly|barely|scarcely|falsely|wrongly|supposedly|
 _JOINS = frozenset((',', 'and', 'but', 'or'))
 _ENDS = frozenset('.;:!?…–—')
 # What begins a clause that is not the sentence's own.
-_SUBORDINATE = re.compile(r"that|which|wh\w+|if|because|although|though|than|['’]s|[.;:!?…–—]")
+_SUBORDINATE = re.compile(r'that|which|wh\w+|if|because|although|though|than|[.;:!?…–—]')
 _PREPOSITION = re.compile(
     r'in|on|at|of|by|for|from|with|to|near|under|during|after|before|since|into|over|about|between',
     re.IGNORECASE,
@@ -113,7 +115,7 @@ _OPEN = re.compile(
 )
 _WILL = re.compile(r'\bwill\b')
 # What a denial leaves open: 'did not lead it until May'.
-_NOT_ALL = re.compile(r'\b(?:until|till|before|yet|just|alone|known|certain|clear)\b')
+_NOT_ALL = re.compile(r'\b(?:until|till|before|just|alone|known|certain|clear)\b')
 # What is over, as its sentence goes on.
 _ENDED = re.compile(
     r'\b(?:until|till|(?:to|and|[–-]) [12]\d{3}|took over|replaced|succeeded|successor|resigned'
@@ -124,8 +126,8 @@ _OF_NEXT = re.compile(r'first|second|third|last|only|most|least|\w{2,}est')
 # What may follow the last word: 'surveyed the Harl valley' is not said of the Harl.
 _FOLLOWS = re.compile(
     rf"[^\w@'’-]|\d.*|after|again|against|among|anywhere|around|before|between|but|either|ever|near"
-    rf'|once|over|since|then|through|throughout|twice|under|until|while|without|within|because|when|who|which'
-    rf'|{EXCEPT}',
+    r'|once|over|since|then|through|throughout|twice|under|until|while|without|within|because|when'
+    rf'|who|which|{EXCEPT}',
     re.IGNORECASE,
 )
 # What may follow what is denied and leaves it as it is.
@@ -239,8 +241,7 @@ def _subjects(
                 yield place + 1, words[: -len(front)], state, False
             yield place + 1, words, state, bool(front) and not _is_description(claim, before)
         elif before[-1] in _BEGINS_CLAUSE and 'that' not in before:
-            is_clause = before[-2:-1] == [','] or token in before or _has_verb(before)
-            if is_clause:
+            if before[-2:-1] == [','] or token in before or _has_verb(before):
                 yield place + 1, words, state, False
 
 
@@ -269,8 +270,8 @@ def _ways(
     number = len(claim.words) - len(words)
     is_verb = number == claim.lead or place - 1 == state.subject + claim.lead
     for at in range(place, len(tokens) if number >= claim.lead else min(place + 1, len(tokens))):
-        is_like = _likeness(claim, words, tokens, at)
-        if is_like is None:
+        likeness = _likeness(claim, words, tokens, at)
+        if likeness is None:
             continue
         gap = tokens[place:at]
         reached = (
@@ -280,36 +281,31 @@ def _ways(
         )
         if reached is None:
             continue
-        if is_like is False:
+        if likeness is not _SAME:
             if reached.is_denied:
                 continue
-            reached = reached._replace(is_denied=True, is_narrow=False)
+            reached = reached._replace(is_denied=True, is_narrow=likeness is _OPPOSITE)
         yield from _ways(claim, words[1:], tokens, at + 1, reached)
 
 
-def _likeness(claim: Claim, words: Sequence[str], tokens: Sequence[str], at: int) -> bool | None:
-    """Whether a token is a claim's next word, or what denies it by being another; else None."""
+def _likeness(claim: Claim, words: Sequence[str], tokens: Sequence[str], at: int) -> str | None:
+    """Whether a token is a claim's next word, its opposite, or another value; None if neither."""
     word, token = words[0], tokens[at]
     is_dated = (word, token) == ('in', 'on') and bool(_YEAR.fullmatch(''.join(words[1:2])))
-    if (
-        is_dated
-        or _alike(word, token)
-        or (token in _IT and any(_alike(word, one) for one in tokens[:at]))
-    ):
-        return True
+    if is_dated or _alike(word, token):
+        return _SAME
     if '@' not in (word[0], token[0]) and _opposite(claim, word, token.lower()):
-        return False
-    is_once = not DONE_ONCE.isdisjoint(claim.words)
-    if (number := _number(word)) is not None and (other := _number(token)) is not None:
+        return _OPPOSITE
+    is_once, is_last = not DONE_ONCE.isdisjoint(claim.words), len(words) == 1
+    if (number := _number(word)) is not None and _number(token) is not None:
         is_year = bool(_YEAR.fullmatch(word))
-        is_next = len(words) == 1 or any(_alike(words[1], one) for one in tokens[at + 1 : at + 2])
+        is_next = is_last or any(_alike(words[1], one) for one in tokens[at + 1 : at + 2])
         is_alike = is_year == bool(_YEAR.fullmatch(token))
-        if number != other and is_next and is_alike and (is_once or not is_year):
-            return False
-    is_agent = at > 0 and tokens[at - 1] == 'by' and len(words) == 1 and word[0] == '@'
-    if is_agent and is_once and claim.aux == 'was' and token[0].isupper():
-        return False
-    return None
+        is_said = any(_number(one) == number for one in tokens)
+        if not is_said and is_next and is_alike and (is_once or not is_year):
+            return _OTHER
+    is_agent = at > 0 and tokens[at - 1] == 'by' and is_last and word[0] == '@'
+    return _OTHER if is_agent and is_once and claim.aux == 'was' and token[0].isupper() else None
 
 
 def _number(word: str) -> float | None:
@@ -356,7 +352,7 @@ def _to_verb(
     joins = [place for place, one in enumerate(said) if one in _JOINS]
     head = said[: joins[-1]] if joins else []
     tail = said[joins[-1] + 1 :] if joins else _without_phrase(said)
-    if any(map(_SUBORDINATE.fullmatch, head)) or any(map(_NEARLY.fullmatch, tail)):
+    if any(map(_SUBORDINATE.fullmatch, head)) or "'s" in said or any(map(_NEARLY.fullmatch, tail)):
         return None
     left = [
         one for one in tail if one not in (NOT, ONCE, claim.subject) and not _ADVERB.fullmatch(one)
@@ -402,8 +398,8 @@ def _form(
         return True if is_past or (is_over and found & _BE) else None
     if asks == 'can':
         return True if found & {'can', 'may'} or ('must' in found and is_denied) else None
-    if asks == 'will':
-        return True if found == {'will'} else None
+    if asks in ('will', 'must'):
+        return True if found == {asks} else None
     if found & (_BE | _MODAL):
         return None
     if verb.endswith('ing'):
@@ -427,13 +423,9 @@ def _further(before: str, word: str, gap: Sequence[str], state: _State) -> _Stat
     if any(map(_SUBORDINATE.fullmatch, gap)):
         return None
     joins = [at for at, one in enumerate(gap) if one in (*_JOINS, EXCEPT)]
-    last = joins[-1] if joins else -1
-    if gap[0] == 'between' and joins == [2]:
-        last = -1
-    if last >= 0:
-        return _after_join(word, gap, last, state)
-    denials = gap.count(NOT)
-    if denials:
+    if joins and not (gap[0] == 'between' and joins == [2]):
+        return _after_join(word, gap, joins[-1], state)
+    if denials := gap.count(NOT):
         is_only = denials == 1 and gap[0] == NOT and not state.is_denied
         return (
             _described(before, word, gap[1:], state._replace(is_denied=True)) if is_only else None
@@ -458,6 +450,8 @@ def _after_join(word: str, gap: Sequence[str], last: int, state: _State) -> _Sta
         return state._replace(is_denied=True, is_narrow=False)
     if gap[last] == 'but':
         return state._replace(is_denied=False) if state.is_denied else None
+    if before[:1] == [NOT] and not state.is_denied:
+        state, before = state._replace(is_denied=True), before[1:]
     is_list = not any(
         one in (NOT, EXCEPT) or _PREPOSITION.fullmatch(one) or _is_past(one) or one in _AUX
         for one in before
@@ -491,7 +485,8 @@ def _verdict(
     part = list(itertools.takewhile(lambda one: one not in (*_JOINS, EXCEPT), after))
     part = part[: part.index('because')] if 'because' in part else part
     if state.is_denied and state.is_narrow:
-        if is_part or not _AT_ALL.issuperset(part) or _NOT_ALL.search(clause):
+        is_all = _AT_ALL.issuperset(part) or part[:1] == ['to']  # 'lost it to Abel'
+        if is_part or not is_all or _NOT_ALL.search(clause):
             return None
     is_over = state.is_over and claim.aux in ('is', 'does', 'do')
     if state.was:

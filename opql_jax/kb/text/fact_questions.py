@@ -27,7 +27,7 @@ ONCE = frozenset(
     'invented painted built developed discovered published established created constructed '
     'killed married born buried die died located situated based set released opened completed '
     'begin began start started end ended premiered launched happen happened close closed take '
-    'open sink sank'.split()
+    'open sink sank fight fought'.split()
 )
 # Kinds of what has no profession.
 _THINGS = ('place', 'work', 'organisation')

@@ -35,7 +35,7 @@ _OPENING = re.compile(r'(?:(?:In|On|By|At|Since|During|After|Before)\b[^,.;]{0,4
 _GOES_ON = re.compile(r'\b(?:it|its|they|them|their|the (?P<noun>[a-z][\w-]+))\b', re.IGNORECASE)
 _HE_OR_SHE = re.compile(r'\b(?:he|she)\b', re.IGNORECASE)
 # What may stand before a subject: 'the firm'.
-_DESCRIBED = re.compile(r'(?:[\w-]+ ){0,3}')
+_DESCRIBED = re.compile(r'(?:The (?:[a-z-]+ ){0,2})?')
 # What stands before an object, which is not the subject of its sentence.
 _OBJECT = re.compile(r'\b(?!(?:and|but|or|that|which|when|because|so|as|if)\b)[a-z]+ $')
 _IS_A = re.compile(r'\W{0,2}(?:is|was|are|were) (?:an?|the|one of the) ((?:[\w-]+ ){0,4}[\w-]+)')
@@ -83,8 +83,8 @@ def _written(referent: Referent, row: Mapping[str, Any]) -> Iterator[Span]:
     """
     words = r'\s+(?:(?:the|an?)\s+)?'.join(map(re.escape, referent.name.split()))
     if referent.is_noun:
-        names = r'(?:(?-i:[A-Z])[\w&-]*\s+){0,4}'
-        words = rf'(?:\b(?:the|this|our)\s+)?(?<![\w-]){names}{words}s?'
+        name = r'(?-i:[A-Z])[\w&-]*\s+'
+        words = rf'(?:\b(?:the|this|our)\s+(?:{name}){{0,4}}|(?:{name}){{1,4}}(?=(?-i:[A-Z])))?{words}s?'
     elif referent.entity >= 0:
         return
     for found in re.finditer(rf'(?<![\w-]){words}(?![\w-])', row['text'], re.IGNORECASE):

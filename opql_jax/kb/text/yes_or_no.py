@@ -26,7 +26,7 @@ from opql_jax.kb.text.values import DATE, same_name
 from opql_jax.models.reader import Span
 from opql_jax.retrieval.words import words_of
 
-_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|will) (?P<rest>\S.*)')
+_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|must|will) (?P<rest>\S.*)')
 _AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
 _NUMBER = re.compile(r' \d[\w.]*\b')
@@ -114,7 +114,7 @@ def _readings(answer: Answer) -> Iterator[_Asked]:
         aux, tokens = _AUX.get(found['aux'], found['aux']), _TOKEN.findall(found['rest'])
         for noun, lead, words in _subjects(tokens):
             subject = noun if noun in _WORDS else NOUN if noun else tokens[0]
-            marks = referents | ({NOUN: Referent(-1, noun, True)} if noun else {})
+            marks = referents | ({NOUN: Referent(-1, noun, True)} if subject == NOUN else {})
             yield _Asked(marks, list(_claims(aux, subject, lead, words, marks)))
         if claim := _done_to(found['aux'], tokens):
             marks = referents | {NOUN: Referent(-1, ' '.join(claim[1]), True)}
@@ -177,10 +177,10 @@ def _claims(
     if lead:
         yield Claim(aux, subject, (*lead, *words), lead=len(lead))
         if len(lead) == 2 and lead[0] == 'of' and lead[1] in referents:
-            said = ("'s", referents[subject].name, *words)
+            said = ("'s", subject, *words)
             yield Claim(aux, lead[1], said, lead=2)
         return
-    for said in _with_owner(words):
+    for said in _with_owner(words, 0 if aux in ('is', 'was') else 1):
         yield Claim(aux, subject, tuple(said))
     yield from _turned(aux, subject, words)
     is_of = words[-2:-1] == ['of'] or (
@@ -197,11 +197,11 @@ def _claims(
                 yield Claim('did', subject, (*end, *words[len(state) :]), is_end=True)
 
 
-def _with_owner(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Words, and those with "its director" for 'director of it'."""
+def _with_owner(words: Sequence[str], begin: int) -> Iterator[Sequence[str]]:
+    """Words, and those with "its director" for 'director of it', which begins at a place."""
     yield words
     if 'of' in words[1:-1] and words[-1][0] == '@' and words[-2] == 'of':
-        yield [words[-1], "'s", *words[:-2]]
+        yield [*words[:begin], words[-1], "'s", *words[begin:-2]]
 
 
 def _turned(aux: str, subject: str, words: Sequence[str]) -> Iterator[Claim]:
@@ -260,5 +260,5 @@ def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, st
 
 def _tokens(text: str) -> list[str]:
     """The words and signs of a sentence, without articles and with denials in one form."""
-    found = _TOKEN.findall(rewritten(text))
+    found = _TOKEN.findall(rewritten(text.replace('’', "'")))
     return [one for one in found if one.lower() not in _ARTICLES]
