@@ -118,6 +118,9 @@ def test_a_sentence_says_yes_or_no_only_if_it_says_all_words_of_the_subject(
     Did [Ada] lead the survey? | [Ada] went home without leading the survey. | no
     Did [Ada] lead the survey? | [Abel], not [Ada], led the survey. | no
     Did [Ada] lead the survey? | [Abel] led the survey instead of [Ada]. | no
+    Was [Up] written by [Ada]? | [Up] is a 1911 novel written by [Ada]. | yes
+    Was [Up] sung by [Ada]? | [Up] is a 1911 song written and sung by [Ada]. | yes
+    Was [Up] written by [Ada]? | [Up] is a film of a novel written by [Ada]. | None
     Did [Ada] lead the survey? | It was not [Ada] who led the survey. | no
     Did [Ada] lead the survey? | It was [Ada] who led the survey. | yes
     Did [Ada] lead the survey? | The survey was not led by [Ada]. | no

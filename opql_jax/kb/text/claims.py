@@ -91,7 +91,7 @@ _PREPOSITION = re.compile(
 )
 # How many words a sentence may have between two of a claim's, such as 'full' above, and which it
 # may not: who wrote of the survey, or wanted to lead it, has not led it.
-_MOST_BETWEEN, _MOST_IN_PHRASES = 3, 10
+_MOST_BETWEEN, _MOST_IN_THINGS, _MOST_IN_PHRASES = 3, 8, 10
 _BREAKS = re.compile(
     rf"[^\w@]|['’]s|and|or|nor|but|that|which|wh\w+|if|as|against|until|{NOT}|{EXCEPT}|{ONCE}"
     rf'|{_PREPOSITION.pattern}|be|been|being|nearly|almost|hardly|barely|more|least|most|around'
@@ -359,19 +359,24 @@ def _to_verb(
     ]
     aux = list(itertools.takewhile(_AUX.__contains__, (one.lower() for one in left)))
     described = left[len(aux) :]
-    if not aux and claim.aux in ('is', 'was'):
+    if is_inherited := not aux and claim.aux in ('is', 'was'):
         aux = [one for one in head if one in _BE][-1:]
+    # 'is a long novel written by Ada'
+    is_thing = claim.aux == 'was' and _is_past(tokens[at].lower())
+    most = _MOST_IN_THINGS if is_thing else _MOST_BETWEEN
     is_denied = state.is_denied ^ (tail.count(NOT) == 1)
     if tail.count(NOT) > 1 or (state.is_denied and NOT in tail):
         return None
     if is_denied and any(map(_HOW.fullmatch, tail)):
         return None
-    if described and (is_denied or not set(aux) & _BE or len(described) > _MOST_BETWEEN):
+    if described and (is_denied or not set(aux) & _BE or len(described) > most):
         return None
-    if any(_BREAKS.fullmatch(one) or one[0].isupper() or one[0] == '@' for one in described):
+    is_name = lambda one: one[0] == '@' or (one[0].isupper() and not is_thing)
+    if any(_BREAKS.fullmatch(one) or is_name(one) for one in described):
         return None
     is_over = ONCE in tail
-    form = _form(claim, aux, tokens[at].lower(), is_denied, is_over)
+    is_reduced = is_thing and bool(described or is_inherited) and not is_denied
+    form = _form(claim, aux, tokens[at].lower(), is_denied, is_over or is_reduced)
     if form is None:
         return None
     since = at - len(tail)
@@ -387,15 +392,18 @@ def _without_phrase(gap: Sequence[str]) -> Sequence[str]:
 
 
 def _form(
-    claim: Claim, aux: Sequence[str], verb: str, is_denied: bool, is_over: bool
+    claim: Claim, aux: Sequence[str], verb: str, is_denied: bool, is_any: bool
 ) -> bool | None:
-    """Whether a verb is in the form that is asked for; False if in the past of it, None if not."""
+    """Whether a verb is in the form that is asked for; False if in the past of it, None if not.
+
+    `is_any` of 'used to lead', and 'is a novel written by', tense says nothing.
+    """
     found, asks = set(aux), claim.aux
     if asks == 'is':
         return None if found - _BE or not found else bool(found & {'is', 'are'})
     if asks == 'was':
         is_past = 'been' in found or bool(found & {'was', 'were'})
-        return True if is_past or (is_over and found & _BE) else None
+        return True if is_past or (is_any and found & _BE) else None
     if asks == 'can':
         return True if found & {'can', 'may'} or ('must' in found and is_denied) else None
     if asks in ('will', 'must'):
@@ -405,11 +413,11 @@ def _form(
     if verb.endswith('ing'):
         return True if is_denied else None
     if asks in ('did', 'has'):
-        is_base = 'did' in found or is_over
+        is_base = 'did' in found or is_any
         return True if not found & {'do', 'does'} and (is_base or _is_past(verb)) else None
     if found & {'has', 'have', 'had', 'did'}:
         return None
-    if found or is_over:
+    if found or is_any:
         return True
     if _is_past(verb) and verb != claim.words[0]:
         return False

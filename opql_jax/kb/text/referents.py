@@ -84,7 +84,8 @@ def _written(referent: Referent, row: Mapping[str, Any]) -> Iterator[Span]:
     words = r'\s+(?:(?:the|an?)\s+)?'.join(map(re.escape, referent.name.split()))
     if referent.is_noun:
         name = r'(?-i:[A-Z])[\w&-]*\s+'
-        words = rf'(?:\b(?:the|this|our)\s+(?:{name}){{0,4}}|(?:{name}){{1,4}}(?=(?-i:[A-Z])))?{words}s?'
+        before = rf'\b(?:the|this|our)\s+(?:{name}){{0,4}}|(?:{name}){{1,4}}(?=(?-i:[A-Z]))'
+        words = rf'(?:{before})?{words}s?'
     elif referent.entity >= 0:
         return
     for found in re.finditer(rf'(?<![\w-]){words}(?![\w-])', row['text'], re.IGNORECASE):
