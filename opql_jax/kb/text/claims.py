@@ -109,8 +109,8 @@ _OPEN = re.compile(
     r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|possibly|probably|apparently'
     r'|allegedly|reportedly|suppos\w+|falsely|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+'
     r'|thought|deni\w+|deny|doubt\w*|(?:is|are|was|were|be) said|say|according|attributed|only'
-    r'|unless|plan\w*|hop(?:es?|ed|ing)|intend\w*|expect\w*|propos\w+|due|likely|nearly|almost'
-    r'|(?:is|are|was|were) to)\b|\?',
+    r'|unless|plans? to|planned|hop(?:es?|ed|ing)|intend\w*|expect\w*|proposed|due|likely|nearly'
+    r'|almost|(?:is|are|was|were) to)\b|\?',
     re.IGNORECASE,
 )
 _WILL = re.compile(r'\bwill\b')
@@ -486,9 +486,10 @@ def _verdict(
         after = list(itertools.dropwhile(lambda one: one[0].isupper(), after))
     if after and words_of(after[0]) and not _FOLLOWS.fullmatch(after[0]):
         return None
-    clause = ' '.join([*tokens[: state.subject], *tokens[state.since : end], *after])
-    said = clause.replace(' may ', ' ') if claim.aux == 'can' else clause
-    if _OPEN.search(said) or (claim.aux != 'will' and _WILL.search(said)):
+    said = [*tokens[: state.subject], *tokens[state.since : end], *after]
+    asked = (*claim.words, *(('may',) if claim.aux == 'can' else ()))
+    clause = ' '.join(one for one in said if not any(_alike(word, one) for word in asked))
+    if _OPEN.search(clause) or (claim.aux != 'will' and _WILL.search(clause)):
         return None
     part = list(itertools.takewhile(lambda one: one not in (*_JOINS, EXCEPT), after))
     part = part[: part.index('because')] if 'because' in part else part

@@ -12,6 +12,7 @@ from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.corpus.spans import VALUES
 from opql_jax.corpus.splitting import text_start
 from opql_jax.kb.text.values import same_name
+from opql_jax.kb.text.wanted import wanted_by
 
 
 class Referent(NamedTuple):
@@ -59,7 +60,8 @@ def places_of(referent: Referent, row: Mapping[str, Any], vocab: EntityVocab) ->
     called = sorted({*_named(referent, full, row, vocab), *_written(referent, row)})
     if referent.entity >= 0 and vocab.kinds[referent.entity] == 'person':
         return sorted({*called, *_pronouns_of_person(full, called, row, vocab)})
-    return sorted({*called, *_stand_ins(full, called, row, vocab)})
+    kind = vocab.kinds[referent.entity] if referent.entity >= 0 else ''
+    return sorted({*called, *_stand_ins(full, kind, called, row, vocab)})
 
 
 def _named(
@@ -114,7 +116,7 @@ def _pronouns_of_person(
 
 
 def _stand_ins(
-    full: str, called: Sequence[Span], row: Mapping[str, Any], vocab: EntityVocab
+    full: str, kind: str, called: Sequence[Span], row: Mapping[str, Any], vocab: EntityVocab
 ) -> Iterator[Span]:
     """'It', 'its' or 'the club' where a thing was named before, and nothing else after that."""
     text, is_titled = row['text'], same_name(row['title'] or '', full)
@@ -128,7 +130,10 @@ def _stand_ins(
         opens = opening.end() if opening else start
         for found in _GOES_ON.finditer(text, start, end):
             place, noun = found.start(), found['noun']
-            is_noun = noun and any(one.endswith(noun.lower()) for one in nouns)
+            is_noun = noun and (
+                any(one.endswith(noun.lower()) for one in nouns)
+                or (is_titled and bool(kind) and wanted_by(f'which {noun}').kinds[:1] == (kind,))
+            )
             if (noun and not is_noun) or _overlaps(found.span(), called):
                 continue
             is_named = any(first < place for first in here) or (noun and is_titled)

@@ -16,6 +16,7 @@ import numpy as np
 
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.text import values
 from opql_jax.kb.text.claims import NOUN, Claim, judged
 from opql_jax.kb.text.comparison import linked_names
 from opql_jax.kb.text.marked_questions import IS, Name, mark_names, readings
@@ -29,7 +30,7 @@ from opql_jax.retrieval.words import words_of
 _ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|must|will) (?P<rest>\S.*)')
 _AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
-_NUMBER = re.compile(r' \d[\w.]*\b')
+_NUMBER, _NEAR = re.compile(r' \d[\w.]*\b'), 30
 _TOKEN = re.compile(r"@\d|['’]s\b|[^\W_]+(?:[-.,]\w+)*|[^\w\s]")
 # Words of a question that say nothing of what it asks, and those of which a sentence has others.
 _FILLERS = frozenset(
@@ -58,8 +59,8 @@ _ENDS = tuple(
 )
 # Possessive pronouns, which are whose they mean.
 _OWNS = re.compile(r'(?:its|their|his|her)', re.IGNORECASE)
-# 'Ada, who led the survey'.
-_RELATIVE = re.compile(r'(@\d),? (?:who|which) ([^,.;]*)')
+# 'Ada, who led the survey', 'Ada is a chemist who led it'.
+_RELATIVE = re.compile(r'(@\d)(?:,| (?:is|was) an? [\w -]{1,40}?)? (?:who|which) ([^,.;]*)')
 # 'It was not Ada who led the survey'.
 _CLEFT = re.compile(r'^It (?:is|was) (not )?(.{1,60}?),? (?:who|that|which) ')
 
@@ -129,6 +130,8 @@ def _names(text: str, names: Sequence[Name]) -> Iterator[Name]:
         if said.islower() or name.kind in VALUES or DATE.fullmatch(said):
             continue
         number = _NUMBER.match(text, name.end)
+        measured = number and values.number(text[name.end : name.end + _NEAR])
+        number = None if measured and measured[1] else number  # 'Is the Harl 40 metres long?'
         yield Name(name.start, number.end(), kind=name.kind) if number else name
 
 
