@@ -66,6 +66,21 @@ class _State(NamedTuple):
     probability: float = _STATED
 
 
+# Base, past and participle of more verbs that are not regular.
+_VERBS = (
+    'have has had,go went gone,see saw seen,know knew known,get got got,keep kept kept,pay paid '
+    'paid,speak spoke spoken,grow grew grown,fly flew flown,drive drove driven,eat ate '
+    'eaten,wear wore worn,throw threw thrown,choose chose chosen,steal stole stolen,swim swam '
+    'swum,sink sank sunk,learn learnt learnt,send sent sent,spend spent spent,lend lent '
+    'lent,tell told told,think thought thought,catch caught caught,feed fed fed,sleep slept '
+    'slept,rise rose risen,ring rang rung,ride rode ridden,say said said,stand stood stood,lay '
+    'laid laid,lie lay lain,burn burnt burnt,forget forgot forgotten,forbid forbade '
+    'forbidden,hide hid hidden,bite bit bitten,shut shut shut,cut cut cut,hit hit hit,hurt hurt '
+    'hurt,put put put,set set set,let let let,cost cost cost'
+).split(',')
+_FORMS = (*FORMS, *(frozenset(words_of(verb)) for verb in _VERBS))
+_PASTS = frozenset(past for verb in _VERBS for past in verb.split()[1:]) - {'has'}
+_PASTS |= BASES.keys() | PAST_OF_PARTICIPLE.keys()
 # What a word of a sentence may be to one of a claim.
 _SAME, _OPPOSITE, _OTHER = 'same', 'opposite', 'other'
 _BE, _DO = frozenset(('is', 'are', 'was', 'were')), frozenset(('do', 'does', 'did'))
@@ -155,7 +170,7 @@ _OPPOSITES = tuple(
     )
 )
 _OPEN_OR_CLOSED = (frozenset(('open',)), frozenset(('closed', 'shut')))
-_SAME_SENSE = tuple(frozenset(words_of(words)) for words in ('allow permit', 'have has'))
+_SAME_SENSE = tuple(frozenset(words_of(words)) for words in ('allow permit',))
 
 
 def judged(
@@ -257,7 +272,7 @@ def _has_verb(tokens: Sequence[str]) -> bool:
 
 
 def _is_past(verb: str) -> bool:
-    return verb.endswith('ed') or verb in BASES or verb in PAST_OF_PARTICIPLE
+    return verb.endswith('ed') or verb in _PASTS
 
 
 def _ways(
@@ -320,7 +335,7 @@ def _alike(word: str, token: str) -> bool:
     one, other = words_of(word), words_of(token)
     if not one or not other:
         return word == token.lower()
-    is_form = any(forms.issuperset(one + other) for forms in (*FORMS, *_SAME_SENSE))
+    is_form = any(forms.issuperset(one + other) for forms in (*_FORMS, *_SAME_SENSE))
     is_doubled = [f'{one[-1]}{one[-1][-1]}'] == other  # 'quarrelled'
     return one == other or is_form or is_doubled or token.lower() == past_of(word)
 
