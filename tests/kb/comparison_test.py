@@ -264,6 +264,18 @@ def test_what_two_facts_say_together_is_the_answer(kb, question, right):
     assert kb.ask(question).names == [right]
 
 
+@table("""
+    question
+    Was the Pell Bridge designed by Joel Stern?
+    Was Ruta Hald married to Joel Stern?
+    Was Ada Holm born in Oslo?
+    Did Per Lund lead the first survey of the Orla?
+""")
+def test_what_a_sentence_denies_is_surely_not_so(kb, question):
+    answer = kb.ask(question)
+    assert answer.names == ['no'] and answer.is_sure
+
+
 def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     answer = kb.ask('Who was born first, Joel Stern or Amara Finch?')
     values = [kb.ask(f'When was {name} born?') for name in ('Joel Stern', 'Amara Finch')]
@@ -274,8 +286,6 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
 
 @table("""
     question
-    Was the Pell Bridge designed by Joel Stern?
-    Was Ruta Hald married to Joel Stern?
     Was Monte Alto founded before Casa Roja?
     Who is taller, Amara Finch or Joel Stern?
     Did Amara Finch marry Joel Stern?
@@ -283,7 +293,6 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     Who was born first, Joel Stern or Ludwig Ossel?
     Was Joel Stern born in Bohemia?
     Was Casa Verde sold by Pilar Ortega?
-    Was Ada Holm born in Oslo?
     Were Ada Holm and Ida Vik born in the same city?
     Were Ada Holm and Kari Moe born in the same city?
     Were Ada Holm and Kari Moe born in the same country?

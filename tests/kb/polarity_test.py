@@ -2,7 +2,7 @@
 
 import opql_jax
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.text.polarity import denies_answer, has_left, refutes
+from opql_jax.kb.text.polarity import denies_answer, has_left, leaves_open
 
 from examples import table
 
@@ -65,23 +65,17 @@ def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
 
 
 @table("""
-    sentence | topic | target | refuted
-    Up was not written by Ann. | Up | Ann | yes
-    Ann never lived in Oslo. | Ann | Oslo | yes
-    Ann didn't direct Up. | Up | Ann | yes
-    Up was not written by Ann, but by Bob. | Up | Bob | no
-    Ann was not rich. She lived in Oslo. | Ann | Oslo | no
-    Ann did not move to Oslo until 1990. | Ann | 1990 | no
-    Ann denied that she had filmed Up. | Ann | Up | no
-    It was not Ann who filmed Up. | Ann | Up | no
-    Ann, who never married, wrote Up. | Ann | Up | no
-    Ann did not only write Up. | Ann | Up | no
-    Up was not a success for its director, Ann. | Up | Ann | no
-    Ann never married and lived in Oslo. | Ann | Oslo | no
-    Ann did not go far: she lived in Oslo. | Ann | Oslo | no
+    sentence | topic | target | open
+    Up may have been written by Ann. | Up | Ann | yes
+    Ann is said to own Up. | Ann | Up | yes
+    It is rumoured that Ann wrote Up. | Ann | Up | yes
+    Up was probably written by Ann. | Up | Ann | yes
+    In May Up was written by Ann. | Up | Ann | no
+    Up was written by Ann; it may be filmed. | Up | Ann | no
+    Bob may like it. Up was written by Ann. | Up | Ann | no
 """)
-def test_a_sentence_refutes_what_it_says_outright_of_two_names(sentence, topic, target, refuted):
-    assert refutes(fact(sentence, topic, target)) is (refuted == 'yes')
+def test_a_hedge_leaves_a_fact_open(sentence, topic, target, open):
+    assert leaves_open(fact(sentence, topic, target)) is (open == 'yes')
 
 
 def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):

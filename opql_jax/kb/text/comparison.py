@@ -27,7 +27,7 @@ from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
-from opql_jax.kb.text.polarity import denies, refutes
+from opql_jax.kb.text.polarity import denies, leaves_open
 from opql_jax.kb.text.subject import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country, same_name
 from opql_jax.kb.weighted_entities import Member
@@ -401,10 +401,8 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
-        if is_negated:  # what does not hold here may do so elsewhere
-            is_refuted = not found.is_doubtful and found.fact and refutes(found.fact)
-            return 'no' if is_refuted else None, found.probability, True
-        return 'yes' if _is_described(comparison, found) else None, *how_sure
+        is_stated = not is_negated and _is_described(comparison, found)
+        return 'yes' if is_stated else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
     if comparison.measure == 'country' or (comparison.place and country(found.name)):
@@ -431,7 +429,20 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if country(comparison.asked):
         at = [probability for name, probability in within if country(name)]
         return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
-    return 'no', found.probability, True
+    return 'no', found.probability, not _is_apart(comparison.asked, found)
+
+
+def _is_apart(place: str, found: Found) -> bool:
+    """Whether a sentence has a place beside the one that was found: 'born in Riga, died in Oslo'.
+
+    One that is not near it may have that in it.
+    """
+    sentence, span = (found.fact.sentence, found.fact.target_span) if found.fact else ('', None)
+    if not (sentence and span):
+        return False
+    after = re.escape(place)
+    is_within = re.compile(rf'(?:,|\(| in| of| near)(?: the)? {after}').match(sentence, span[1])
+    return bool(re.search(rf'\b{after}\b', sentence)) and not is_within
 
 
 def _is_asked(comparison: Comparison, name: str) -> bool:
@@ -474,4 +485,6 @@ def _same_value(measure: str, left: str, right: str) -> bool | None:
 
 
 def _is_denied(found: Found, comparison: Comparison) -> bool:
-    return found.fact is not None and denies(found.fact, comparison.now)
+    if found.fact is None:
+        return False
+    return denies(found.fact, comparison.now) or leaves_open(found.fact)

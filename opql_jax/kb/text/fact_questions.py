@@ -21,13 +21,13 @@ from opql_jax.kb.text.values import country
 from opql_jax.retrieval.words import words_of
 
 # What is mostly done to a thing once, by one.
-_ONCE = frozenset(
+ONCE = frozenset(
     'direct write author compose design found invent paint build develop discover publish '
     'establish create construct kill marry directed wrote authored composed designed founded '
     'invented painted built developed discovered published established created constructed '
     'killed married born buried die died located situated based set released opened completed '
     'begin began start started end ended premiered launched happen happened close closed take '
-    'open sink sank'.split()
+    'open sink sank fight fought'.split()
 )
 # Kinds of what has no profession.
 _THINGS = ('place', 'work', 'organisation')
@@ -104,7 +104,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
         past = PAST_OF_PARTICIPLE.get(found[2], found[2])
-        return fact(found[1], f'Who {past} {{x}}?', f'@{found[3]}', past in _ONCE)
+        return fact(found[1], f'Who {past} {{x}}?', f'@{found[3]}', past in ONCE)
     if found := re.fullmatch(rf'(did|does) @(\d) {verb} @(\d)', text):
         base, who, whom = found[3], found[2], found[4]
         if base in ('marry', 'wed'):
@@ -112,7 +112,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if base in ('star', 'feature'):
             return fact(who, 'Who stars in {x}?', f'@{whom}', False)
         wh = 'What' if marked.kind(who) in ('place', 'work') else 'Who'
-        return fact(whom, f'{wh} {past_of(base)} {{x}}?', f'@{who}', base in _ONCE)
+        return fact(whom, f'{wh} {past_of(base)} {{x}}?', f'@{who}', base in ONCE)
     if found := re.fullmatch(rf'(did|does) @(\d) {verb} the ([a-z-]+)', text):
         return fact(found[2], f'What {found[1]} {{x}} {found[3]}?', found[4], False)
     for pattern in (
@@ -131,7 +131,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
     if found := re.fullmatch(rf'({IS}|did|does) @(\d){done_to}', text):
         aux, subject, done, prep, value = found.groups()
         aux = {'are': 'is', 'were': 'was'}.get(aux, aux)
-        once = done in _ONCE
+        once = done in ONCE
         asked = f'@{value}'
         if marked.is_date(value):
             when = f'When {aux} {{x}} {done}?'

@@ -17,7 +17,7 @@ _NEGATED = re.compile(
 # of Bob.
 _NOT_BUT = re.compile(r'\bnot\b[^.;]*\bbut\b', re.IGNORECASE)
 # What is said between a name and its verb: ', who was never married,'.
-ASIDE = re.compile(r', (?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
+ASIDE = re.compile(r', (?:[a-z]+ )?(?:who|which|whose|where|whom)\b[^,]*,|\([^()]*\)')
 _NO_LONGER = re.compile(
     r'\b(?:no longer|used to|former|formerly|previously|until|once|ex-\w+|then-\w+'
     r'|(?:was|were) then)\b',
@@ -72,28 +72,22 @@ _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 # A state that the past tense says is over, or leaves open.
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
 
-
-# Words that say that something is not so, and words that leave open when or whether it is.
-_IS_NOT = re.compile(
-    r"\b(?:never|no longer|(?:is|are|was|were|do|does|did|has|have|had) not)\b|n['’]t\b",
-    re.IGNORECASE,
-)
+# What leaves open whether something is so.
 _OPEN = re.compile(
-    r'\b(?:until|till|before|yet|only|just|alone|if|whether|unless|because|known|certain|clear)\b',
+    r'\b(?:(?-i:may)|might|could|perhaps|maybe|possibly|probably|apparently|allegedly|reportedly'
+    r'|supposedly|rumou?r\w*|legend\w*|attributed|according|(?:is|are|was|were) (?:said|thought'
+    r'|believed) to|(?:said|say|believed?|thought|claim\w*|rumou?red) that|some say)\b',
     re.IGNORECASE,
 )
-# What ends the scope of a negation.
-_PARTS = re.compile(r'[.;:,…]|\b(?:and|but|when|for|which|as)\b', re.IGNORECASE)
 
 
-def refutes(fact: Fact) -> bool:
-    """Whether a sentence says between a fact's two names, beyond doubt, that it is not so."""
-    if not (fact.sentence and fact.topic_span and fact.target_span):
+def leaves_open(fact: Fact) -> bool:
+    """Whether a fact's sentence leaves open whether it is so, in the clause of its target."""
+    if not (fact.sentence and fact.target_span):
         return False
-    first, last = sorted((fact.topic_span, fact.target_span))
-    between = _NOT_BUT.sub(' ', ASIDE.sub(' ', fact.sentence[first[0] : last[1]]))
-    said = _PARTS.split(between)[-1]
-    return bool(_IS_NOT.search(said)) and not _OPEN.search(said)
+    begin, end = _clause(fact.sentence, fact.target_span)
+    first = min(begin, *(fact.topic_span or (begin,)))
+    return bool(_OPEN.search(fact.sentence, first, end))
 
 
 def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:

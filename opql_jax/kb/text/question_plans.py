@@ -144,7 +144,8 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
 
 
 YES_OR_NO = re.compile(
-    r'\s*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b', re.IGNORECASE
+    r'\s*(?:is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would)\b',
+    re.IGNORECASE,
 )
 _COMPARISON = re.compile(
     r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher'

@@ -107,15 +107,23 @@ class TextKB(VirtualKB):
             answer = comparison.answer(question, self.vocab.kinds, plainly)
             if answer is None:
                 answer = self._defined(question)
-            elif read and not len(answer) and question_plans.YES_OR_NO.match(question.text):
-                (found,) = self._answerer.answer([question], read)
-                said = yes_or_no.stated(self._of(found, question))
-                answer = _without_unstated(said) if said else answer
+            if read and not (answer and answer.is_sure):
+                answer = self._yes_or_no(question, answer, read)
             compared.append(answer)
         plain = [one for one, found in zip(questions, compared) if found is None]
         others = map(_without_unstated, self._answer_each(plain, read))
         answers = (next(others) if answer is None else answer for answer in compared)
         return list(map(self._of, answers, questions))
+
+    def _yes_or_no(self, question: Question, answer: Answer | None, read: Read) -> Answer | None:
+        """Yes or no by a sentence that says what is asked, or denies it; else what was found."""
+        if not question_plans.YES_OR_NO.match(question.text):
+            return answer
+        (found,) = self._answerer.answer([question], read)
+        found = self._of(found, question)
+        if (said := yes_or_no.stated(found)) and (said.is_sure or not answer or not len(answer)):
+            return said
+        return self._reached(question, found, read) if answer is None else answer
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
@@ -141,23 +149,21 @@ class TextKB(VirtualKB):
 
     def _answer_each(self, questions: list[Question], read: Read | None) -> list[Answer]:
         """Answers questions that compare nothing; one out of reach has a note, no probability."""
-        answers = []
-        for question, found in zip(questions, self._answerer.answer(questions, read)):
-            found = self._of(found, question)
-            why = question_plans.out_of_reach(question.text)
-            if read and not why and (sides := self._answerer.offered(question)):
-                answers.append(choices.chosen(_without_denied(found), sides))
-                continue
-            if why and (said := yes_or_no.stated(found)):
-                answers.append(said)
-                continue
-            if why:
-                paths = found.paths(int(found.entities[0]), 1) if len(found) else []
-                said = ' '.join(fact.sentence or '' for path in paths for fact in path)
-                if note := question_plans.out_of_reach(question.text, said):
-                    found = dataclasses.replace(found, probabilities=None, note=note)
-            answers.append(_without_denied(found))
-        return answers
+        found = self._answerer.answer(questions, read)
+        return [self._reached(*one, read) for one in zip(questions, found)]
+
+    def _reached(self, question: Question, found: Answer, read: Read | None) -> Answer:
+        """What was found for a question that compares nothing, as far as it may answer that."""
+        found = self._of(found, question)
+        why = question_plans.out_of_reach(question.text)
+        if read and not why and (sides := self._answerer.offered(question)):
+            return choices.chosen(_without_denied(found), sides)
+        if why:
+            paths = found.paths(int(found.entities[0]), 1) if len(found) else []
+            said = ' '.join(fact.sentence or '' for path in paths for fact in path)
+            if note := question_plans.out_of_reach(question.text, said):
+                found = dataclasses.replace(found, probabilities=None, note=note)
+        return _without_denied(found)
 
     def _question(self, text: str, hops: int) -> Question:
         """A question whose topic is in brackets; or a plain one, with its names for topics."""

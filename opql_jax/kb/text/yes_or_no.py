@@ -7,85 +7,82 @@ Harl in 1911.' Of other questions the plain ones of `fact_questions` may decide.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from opql_jax.corpus.name_resolution import fold, without_brackets
-from opql_jax.corpus.splitting import text_start
+from opql_jax.corpus.spans import VALUES
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.text import values
+from opql_jax.kb.text.claims import NOUN, Claim, judged
 from opql_jax.kb.text.comparison import linked_names
-from opql_jax.kb.text.fact_questions import past_of
-from opql_jax.kb.text.marked_questions import BASES, FORMS, IS, PAST_OF_PARTICIPLE, Marked, readings
+from opql_jax.kb.text.marked_questions import IS, Name, mark_names, readings
+from opql_jax.kb.text.negation import rewritten
 from opql_jax.kb.text.polarity import ASIDE
-from opql_jax.kb.text.values import same_name
+from opql_jax.kb.text.referents import Referent, places_of, sentences_of
+from opql_jax.kb.text.values import DATE, same_name
 from opql_jax.models.reader import Span
 from opql_jax.retrieval.words import words_of
 
-# The probability of what a sentence states, and of what it states of less: the first successful
-# survey need not be the first.
-_STATED, _OF_LESS = 0.85, 0.5
-_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had) @(?P<subject>\d) (?P<rest>.+)')
+_ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|must|will) (?P<rest>\S.*)')
+_AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
-_TOKEN = re.compile(r"@\d|\w+n['’]t\b|['’]s\b|[^\W_]+(?:[-.]\w+)*|[^\w\s]")
-_ARTICLES = frozenset(('the', 'a', 'an', 'ever'))
-# How many words a sentence may have between two of the question's, such as 'full' above, and which
-# it may not: who wrote of the survey, or wanted to lead it, has not led it.
-_MOST_BETWEEN = 3
-_BREAKS = re.compile(
-    r"[^\w@]|['’]s|and|or|nor|but|that|which|wh\w+|if|as|for|to|of|in|on|at|by|with|from|into|about"
-    r'|against|after|before|until|be|been|being|no|nearly|almost|hardly|barely|instead|rather|than'
-    r'|former|formerly|previously|once|vice|deputy|acting|honorary|future|planned|proposed|failed'
-    r'|unsuccessful|unsuccessfully|alleged|fake|mock',
-    re.IGNORECASE,
+_NUMBER, _NEAR = re.compile(r' \d[\w.]*\b'), 30
+_TOKEN = re.compile(r"@\d|['’]s\b|[^\W_]+(?:[-.,]\w+)*|[^\w\s]")
+# Words of a question that say nothing of what it asks, and those of which a sentence has others.
+_FILLERS = frozenset(
+    'the a an ever any still now currently also really actually already yet there'.split()
 )
-_PRONOUN = re.compile(r'\b(?:he|she)\b', re.IGNORECASE)
-_NOT = re.compile(r"not|never|\w+n['’]t", re.IGNORECASE)
-# What may stand before the subject: 'the widow of Ada' and 'neither Abe nor Ada' are others, and
-# what is said 'in the novel' is not so.
-_BEFORE_SUBJECT = re.compile(r'(?:(?:In|On|By|During|Since)(?: [A-Z]\w+| \d{1,4})+(?: ,)?)?')
-# Words that leave a sentence open.
-_OPEN = re.compile(
-    r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|allegedly|reportedly|supposed\w*'
-    r'|falsely|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+|thought|deni\w+|deny|doubt\w*|until'
-    r'|yet|only|unless)\b|\?',
-    re.IGNORECASE,
+_ANYBODY = {'anyone': 'anybody', 'somebody': 'anybody', 'someone': 'anybody'}
+_ARTICLES = frozenset(('the', 'a', 'an'))
+# Subjects that are none of the things that a text is about.
+_WORDS = frozenset(('there', 'anybody', 'anything'))
+# Words of a subject that is no name, at most.
+_LONGEST_SUBJECT = 6
+_PREPOSITIONS = frozenset('in on at of by for from with to during'.split())
+# What is over by what: who sold a mill does not own it.
+_ENDS = tuple(
+    (tuple(state.split()), tuple(end.split()))
+    for state, end in (
+        ('own', 'sell'),
+        ('live in', 'leave'),
+        ('live in', 'move from'),
+        ('work at', 'leave'),
+        ('work for', 'leave'),
+        ('work in', 'leave'),
+        ('play for', 'leave'),
+        ('belong to', 'leave'),
+    )
 )
-# What is the first, or the largest, is so of what the next word says.
-_OF_NEXT = re.compile(r'first|second|third|last|only|most|least|\w{2,}est')
-# What may follow the last word: 'surveyed the Harl valley' is not said of the Harl.
-_FOLLOWS = re.compile(
-    r"[^\w@'’-]|\d.*|after|again|against|among|around|before|between|but|near|once|over|since|then"
-    r'|through|throughout|twice|under|until|while|without|within',
-    re.IGNORECASE,
-)
+# Possessive pronouns, which are whose they mean.
+_OWNS = re.compile(r'(?:its|their|his|her)', re.IGNORECASE)
+# 'Ada, who led the survey', 'Ada is a chemist who led it'.
+_RELATIVE = re.compile(r'(@\d)(?:,| (?:is|was) an? [\w -]{1,40}?)? (?:who|which) ([^,.;]*)')
+# 'It was not Ada who led the survey'.
+_CLEFT = re.compile(r'^It (?:is|was) (not )?(.{1,60}?),? (?:who|that|which) ')
 
 
 class _Asked(NamedTuple):
-    """What a question asks: its auxiliary verb, the mark of its subject, and its other words."""
+    """A reading of a question: what marks in it stand for, by mark, and claims to be judged."""
 
-    marked: Marked
-    aux: str
-    subject: str
-    words: list[str]
+    referents: Mapping[str, Referent]
+    claims: Sequence[Claim]
 
 
 def stated(answer: Answer) -> Answer | None:
     """Yes or no by the sentences of the passages that were read; None if these leave it open."""
-    if answer.evidence is None or not (asked := _asked(answer)):
+    if answer.evidence is None:
         return None
     said: dict[str, tuple[float, Span]] = {}
-    for number, passage in enumerate(answer.evidence.passages):
-        row = answer.store.prepared.passage(passage)
-        cut = text_start(row)
-        starts = [cut, *(start for start in row['sentence_starts'] if start > cut)]
-        for before, start, end in zip([cut, *starts], starts, [*starts[1:], len(row['text'])]):
-            if found := _says(asked, answer, row, before, start, end):
-                word, probability = found
+    for asked in _readings(answer):
+        for number, passage in enumerate(answer.evidence.passages):
+            row = answer.store.prepared.passage(passage)
+            for (word, probability), (start, end) in _says(asked, answer, row):
                 if probability > said.get(word, (0.0, None))[0]:
-                    said[word] = probability, Span(number, start - cut, end - cut, 1.0)
+                    said[word] = probability, Span(number, start, end, 1.0)
     if len(said) != 1:
         return None
     ((word, (probability, span)),) = said.items()
@@ -103,113 +100,168 @@ def stated(answer: Answer) -> Answer | None:
     )
 
 
-def _asked(answer: Answer) -> _Asked | None:
-    """What a question of yes or no asks of a name; None of other questions."""
-    names = linked_names(answer.question, answer.store.vocab.kinds)
-    for marked in readings(answer.question.text, names):
-        if (found := _ASKS.fullmatch(marked.text)) and not _NOT_ASKED.search(found['rest']):
-            words = [word for word in _TOKEN.findall(found['rest']) if word not in _ARTICLES]
-            return _Asked(marked, found['aux'], f'@{found["subject"]}', words) if words else None
-    return None
+def _readings(answer: Answer) -> Iterator[_Asked]:
+    """What a question of yes or no may ask; nothing of other questions."""
+    text = answer.question.text
+    names = list(_names(text, linked_names(answer.question, answer.store.vocab.kinds)))
+    for marked in readings(text, names) if names else [mark_names(text, [])]:
+        found = _ASKS.fullmatch(marked.text)
+        if not found or _NOT_ASKED.search(found['rest']):
+            continue
+        referents = {
+            f'@{number}': Referent(name.entity, re.sub(r'^[Tt]he ', '', said))
+            for number, (name, said) in enumerate(zip(marked.names, marked.said))
+        }
+        aux, tokens = _AUX.get(found['aux'], found['aux']), _TOKEN.findall(found['rest'])
+        for noun, lead, words in _subjects(tokens):
+            subject = noun if noun in _WORDS else NOUN if noun else tokens[0]
+            marks = referents | ({NOUN: Referent(-1, noun, True)} if subject == NOUN else {})
+            yield _Asked(marks, list(_claims(aux, subject, lead, words, marks)))
+        if claim := _done_to(found['aux'], tokens):
+            marks = referents | {NOUN: Referent(-1, ' '.join(claim[1]), True)}
+            yield _Asked(marks, [Claim('was', NOUN, (claim[0], 'by', tokens[0]))])
+        return
+
+
+def _names(text: str, names: Sequence[Name]) -> Iterator[Name]:
+    """The names of a question but for values and common nouns, with the numbers that end them."""
+    for name in names:
+        said = text[name.start : name.end]
+        if said.islower() or name.kind in VALUES or DATE.fullmatch(said):
+            continue
+        number = _NUMBER.match(text, name.end)
+        measured = number and values.number(text[name.end : name.end + _NEAR])
+        number = None if measured and measured[1] else number  # 'Is the Harl 40 metres long?'
+        yield Name(name.start, number.end(), kind=name.kind) if number else name
+
+
+def _done_to(aux: str, tokens: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The verb and the thing of 'did @0 design the bridge'; None of other questions."""
+    words = [one for one in tokens[1:] if one not in _FILLERS]
+    is_thing = all(one.isalpha() for one in words) and _PREPOSITIONS.isdisjoint(words)
+    is_done = aux == 'did' and tokens[0][0] == '@' and is_thing and 2 <= len(words) <= 4
+    return (words[0], words[1:]) if is_done else None
+
+
+def _subjects(tokens: Sequence[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """What may be a question's subject, the words that belong to it, and the further words.
+
+    '' is its first name; 'offices', 'of @0' and 'in Leeds' are those of 'the offices of @0 in
+    Leeds'.
+    """
+    words = lambda rest: [one for one in rest if one not in _FILLERS]
+    if tokens[0][0] == '@':
+        yield '', [], words(tokens[1:])
+    elif tokens[0] == 'there':
+        yield 'there', [], words(tokens[1:])
+    else:
+        begin = tokens[0] in _FILLERS
+        for end in range(begin + 1, min(len(tokens), begin + _LONGEST_SUBJECT)):
+            subject, after = words(tokens[begin:end]), words(tokens[end:])
+            if not subject or not after or tokens[end - 1] in (*_PREPOSITIONS, *_FILLERS):
+                continue
+            inner = (at for at, one in enumerate(subject) if one in _PREPOSITIONS)
+            cut = next(inner, len(subject))
+            noun = _ANYBODY.get(subject[0], ' '.join(subject[:cut]))
+            if noun and '@' not in noun:
+                yield noun, subject[cut:], after
+
+
+def _claims(
+    aux: str,
+    subject: str,
+    lead: Sequence[str],
+    words: Sequence[str],
+    referents: Mapping[str, Referent],
+) -> Iterator[Claim]:
+    """What a question asks for, in the ways in which sentences may say it."""
+    if aux == 'has' and words[0] == 'been':
+        aux, words = 'was', words[1:]
+    if lead:
+        yield Claim(aux, subject, (*lead, *words), lead=len(lead))
+        if len(lead) == 2 and lead[0] == 'of' and lead[1] in referents:
+            said = ("'s", subject, *words)
+            yield Claim(aux, lead[1], said, lead=2)
+        return
+    for said in _with_owner(words, 0 if aux in ('is', 'was') else 1):
+        yield Claim(aux, subject, tuple(said))
+    yield from _turned(aux, subject, words)
+    is_of = words[-2:-1] == ['of'] or (
+        words[-2:-1] in (['in'], ['at']) and subject[1:] in ('9', 'here')
+    )
+    if len(words) > 2 and is_of and not words[-1].isdigit():
+        last = referents[words[-1]].name if words[-1] in referents else words[-1]
+        yield Claim(aux, subject, tuple(words[:-2]), (last,))
+    if words[:1] == ['have'] and words[1:] and subject in referents:
+        yield Claim('is', 'there', tuple(words[1:]), (referents[subject].name,))
+    if aux in ('does', 'do'):
+        for state, end in _ENDS:
+            if tuple(words[: len(state)]) == state:
+                yield Claim('did', subject, (*end, *words[len(state) :]), is_end=True)
+
+
+def _with_owner(words: Sequence[str], begin: int) -> Iterator[Sequence[str]]:
+    """Words, and those with "its director" for 'director of it', which begins at a place."""
+    yield words
+    if 'of' in words[1:-1] and words[-1][0] == '@' and words[-2] == 'of':
+        yield [*words[:begin], words[-1], "'s", *words[begin:-2]]
+
+
+def _turned(aux: str, subject: str, words: Sequence[str]) -> Iterator[Claim]:
+    """'The bridge was designed by Orr' for 'Orr designed the bridge', and the reverse."""
+    if aux in ('did', 'does', 'do') and len(words) == 2 and words[1][0] == '@':
+        yield Claim('was' if aux == 'did' else 'is', words[1], (words[0], 'by', subject))
+    if aux in ('is', 'was') and len(words) == 3 and words[1] == 'by' and words[2][0] == '@':
+        yield Claim('did' if aux == 'was' else 'does', words[2], (words[0], subject))
 
 
 def _says(
-    asked: _Asked, answer: Answer, row: Mapping[str, Any], before: int, start: int, end: int
-) -> tuple[str, float] | None:
-    """Whether a sentence states or denies what is asked: 'yes' or 'no' with a probability, or None.
+    asked: _Asked, answer: Answer, row: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, float], tuple[int, int]]]:
+    """What each sentence of a passage says of what is asked, with its characters in the text."""
+    vocab = answer.store.vocab
+    places = sorted(
+        (start, end, mark)
+        for mark, referent in asked.referents.items()
+        for start, end in places_of(referent, row, vocab)
+    )
+    sentences = sentences_of(row)
+    cut = sentences[0].start
+    before: list[str] = []
+    for start, end in sentences:
+        here = [place for place in places if start <= place[0] and place[1] <= end]
+        said = _marked(row['text'], start, end, here)
+        whole = _tokens(ASIDE.sub(' ', said))
+        parts = [whole, *map(_tokens, map(' '.join, _RELATIVE.findall(said)))]
+        for claim, tokens in itertools.product(asked.claims, parts):
+            is_about = all(_is_about(name, row) for name in claim.about)
+            if is_about and (found := judged(claim, tokens, before)):
+                yield found, (start - cut, end - cut)
+                break
+        before = whole
 
-    It is the characters `[start, end)` of a passage; the one `before` begins there.
-    """
-    text = row['text'][start:end]
-    if _OPEN.search(text):
-        return None
-    spans = [
-        (span[0] - start, span[1] - start, f'@{number}')
-        for number in range(len(asked.marked.names))
-        for span in _mentions(asked, number, answer, row, before)
-        if start <= span[0] and span[1] <= end
-    ]
-    pieces, place = [], 0
-    for first, last, mark in sorted(spans):
+
+def _is_about(name: str, row: Mapping[str, Any]) -> bool:
+    """Whether a passage is about what is called so, by its title or first sentence."""
+    title = row['title'] or ''
+    first = row['text'][slice(*sentences_of(row)[0])]
+    words = frozenset(words_of(name))
+    return same_name(title, name) or words <= frozenset(words_of(f'{title} {first}'))
+
+
+def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> str:
+    """A sentence with marks for what a question names."""
+    pieces, place = [], start
+    for first, last, mark in places:
         if first >= place:
-            pieces += [text[place:first], mark]
+            owns = "'s" if _OWNS.fullmatch(text[first:last]) else ''
+            ends = '.' if re.match(r'\. [A-Z]', text[last - 1 : last + 2]) else ''
+            pieces += [text[place:first], f'{mark}{owns}{ends}']
             place = last
-    tokens = _TOKEN.findall(ASIDE.sub(' ', ''.join([*pieces, text[place:]])))
-    at = tokens.index(asked.subject) if asked.subject in tokens else len(tokens)
-    if not _BEFORE_SUBJECT.fullmatch(' '.join(tokens[:at])):
-        return None
-    return _follows(asked, tokens[at + 1 :])
+    return _CLEFT.sub(r'\2 \1', ''.join([*pieces, text[place:end]]).strip())
 
 
-def _mentions(
-    asked: _Asked, number: int, answer: Answer, row: Mapping[str, Any], before: int
-) -> Iterator[tuple[int, int]]:
-    """The characters of a passage that mean one of the question's names.
-
-    'He' or 'she' does in a text about that name, if nobody else was named from `before` on.
-    """
-    vocab, name = answer.store.vocab, asked.marked.names[number]
-    bare = re.sub(r'^[Tt]he ', '', asked.marked.said[number])
-    full = without_brackets(vocab.names[name.entity]) if name.entity >= 0 else bare
-    others = []
-    for mention in row['mentions']:
-        span, entity = (mention['start'], mention['end']), mention['entity']
-        if is_person := vocab.kinds[entity] == 'person':
-            is_alike = same_name(without_brackets(vocab.names[entity]), full)
-        else:
-            is_alike = fold(row['text'][slice(*span)]) == fold(bare)
-        if entity == name.entity or is_alike:
-            yield span
-        elif is_person and span[0] >= before:
-            others.append(span[0])
-    if f'@{number}' == asked.subject and same_name(row['title'] or '', full):
-        for found in _PRONOUN.finditer(row['text'], before, min(others, default=len(row['text']))):
-            yield found.span()
-
-
-def _follows(asked: _Asked, tokens: Sequence[str]) -> tuple[str, float] | None:
-    """'yes' or 'no' if the words after a subject are what is asked of it, or deny that."""
-    place, is_denied, before, probability = 0, False, '', _STATED
-    for word in asked.words:
-        ends = place + _MOST_BETWEEN + 1
-        at = next((i for i, one in enumerate(tokens[:ends]) if i >= place and _is(word, one)), None)
-        if at is None:
-            return None
-        between = tokens[place:at]
-        if not before:
-            is_denied = any(map(_NOT.fullmatch, between))
-            between = [one for one in between if not _NOT.fullmatch(one)]
-            has_name = any(one[0].isupper() or one[0] == '@' for one in between)
-            if has_name or not _is_form(asked.aux, between, tokens[at], is_denied):
-                return None
-        if any(map(_BREAKS.fullmatch, between)) or any(map(_NOT.fullmatch, between)):
-            return None
-        if between and _OF_NEXT.fullmatch(before):
-            probability = _OF_LESS
-        place, before = at + 1, word
-    after = tokens[place : place + 1]
-    if any(words_of(one) and not _FOLLOWS.fullmatch(one) for one in after):
-        return None
-    return 'no' if is_denied else 'yes', probability
-
-
-def _is(word: str, token: str) -> bool:
-    """Whether a word of a sentence is one of the question's, in any form."""
-    if '@' in (word[0], token[0]):
-        return word == token
-    one, other = words_of(word), words_of(token)
-    if not one or not other:
-        return word == token.lower()
-    is_form = any(forms.issuperset(one + other) for forms in FORMS)
-    return one == other or is_form or token.lower() == past_of(word)
-
-
-def _is_form(aux: str, between: Sequence[str], verb: str, is_denied: bool) -> bool:
-    """Whether what stands after a subject is in the form that the question's auxiliary asks for."""
-    is_past = verb.endswith('ed') or verb in BASES or verb in PAST_OF_PARTICIPLE
-    found = [one.lower() for one in between if re.fullmatch(IS, one.lower())]
-    if re.fullmatch(IS, aux):
-        return found in ([['is'], ['are']] if aux in ('is', 'are') else [['was'], ['were']])
-    if found or verb.endswith('ing'):
-        return False
-    return is_denied or is_past == (aux not in ('do', 'does'))
+def _tokens(text: str) -> list[str]:
+    """The words and signs of a sentence, without articles and with denials in one form."""
+    found = _TOKEN.findall(rewritten(text.replace('’', "'")))
+    return [one for one in found if one.lower() not in _ARTICLES]
