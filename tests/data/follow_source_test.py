@@ -61,12 +61,9 @@ def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wordin
 @pytest.mark.parametrize(
     ('line', 'options', 'said'),
     [
-        ('director_to_movie\tlater [X]', {},
-            "no question .* has the type 'director_to_movie'; its types include 'P1', 'P2', 'P3'"),
-        ('P2\tnever [X]', {'held_out': ['P2']},
-            'no question that is learnt from has one of its types'),
-        (f'P1\t{"never " * 600}[X]', {},
-            'question 1-hop/train/[0-9]+ in other words has [0-9]+ tokens'),
+        ('director_to_movie\tlater [X]', {}, "no question .* has the type 'director_to_movie'"),
+        ('P2\tnever [X]', {'held_out': ['P2']}, 'no question that is learnt from has one of its'),
+        (f'P1\t{"never " * 600}[X]', {}, 'question 1-hop/train/[0-9]+ in other words has [0-9]+'),
     ],
 )  # fmt: skip
 def test_wordings_that_cannot_be_used_are_refused(prepared, tmp_path, line, options, said):
