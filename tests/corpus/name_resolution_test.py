@@ -99,8 +99,9 @@ NAMES = {
     'values are entities as they are written': (
         [('A', 'born in [1815|date], died in [1852|date]')], ['1815', '1852']),
     'a pronoun is a mention of whom it means': (
-        [('A story', '[Ada Lovelace|person] met [Byron|person]. Her [Dog|name] came.')],
-        ['Ada Lovelace', 'Byron', 'Ada Lovelace', 'Dog']),
+        [('A story',
+            '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
+        ['Ada Lovelace', 'Byron', 'Ada Lovelace', 'Annabella']),
     'unless the text is about a person': (
         [('Byron', '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
         ['Ada Lovelace', 'Byron', 'Annabella']),
