@@ -1,12 +1,17 @@
 """Spark gives what runs in process gives: stages on passages, and pair mining."""
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus import pairs, spark, tables
+from opql_jax.corpus import linking, pairs, spark, splitting, tables
 from opql_jax.corpus.pairs import MODES
+from opql_jax.data import passage_records
+from opql_jax.data.tokenizer import token_counter, train_wordpiece
+from opql_jax.datasets.synthetic import pages, world
 
 import spark_session
 
@@ -79,3 +84,25 @@ def test_an_error_of_input_on_a_worker_is_raised_here(session):
 
     with pytest.raises(InputError, match='^line 13: no such row; take 12$'):
         list(spark.map_ordered(session, refuse, [pa.RecordBatch.from_pydict({'n': [1]})]))
+
+
+def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
+    films = world.generate(0, 60)
+    documents = list(pages.documents(films))
+    tokenizer = train_wordpiece([document.text for document in documents], 600)
+    (linked,), _ = linking.link_documents(documents, films.vocab())
+    count = token_counter(tokenizer)
+    split = functools.partial(splitting.split_batch, count_tokens=count, max_tokens=30)
+    tokenise = functools.partial(passage_records.tokenise_batch, tokenizer=tokenizer)
+    wanted = split(linked)
+    shuffled = np.random.default_rng(0).permutation(len(documents))
+    numbers = pa.array(range(len(documents)))
+    there = pa.Table.from_batches([linked]).append_column('number', numbers).take(shuffled)
+    frame = session.createDataFrame(there).repartition(3).orderBy('number').drop('number')
+    numbered = spark.number_passages(spark.map_batches(frame, split, tables.PASSAGES))
+    assert numbered.rdd.getNumPartitions() == 2
+    found = numbered.toArrow()
+    assert found['passage'].to_pylist() == list(range(len(wanted)))
+    assert found.drop(['passage']).cast(tables.PASSAGES).to_pylist() == wanted.to_pylist()
+    stored = spark.map_batches(numbered, tokenise, passage_records.RECORDS).toArrow()
+    assert stored['record'].to_pylist() == tokenise(wanted)['record'].to_pylist()

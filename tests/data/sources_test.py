@@ -16,7 +16,7 @@ from opql_jax.data.sources.align_passages import PassageAlignSettings, PassageAl
 from opql_jax.data.sources.base import from_named_leaves, named_leaves
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.follow import FollowSource
-from opql_jax.data.sources.relations import RelationSettings, RelationSource
+from opql_jax.data.sources.relations import PairPacker, RelationSettings, RelationSource
 
 import tiny_prepared
 
@@ -172,6 +172,21 @@ def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
     for batch in batches(make('groups', prepared, min_count=2, max_pairs=20)):
         for bucket in batch.pairs:
             assert set(zip(bucket.topic.tolist(), bucket.target.tolist())) <= pairs | {(-1, -1)}
+
+
+def test_a_second_mention_in_a_passage_is_no_positive_of_the_first(prepared):
+    packer = PairPacker(prepared, prepared.pairs, rows=64, max_context=2)
+    index = packer.index
+    same = [index.topic, index.target, index.passage]
+    first = np.flatnonzero(np.all([column[1:] == column[:-1] for column in same], axis=0))
+    assert len(first), 'the world has no pair twice in a passage'
+    twice = np.array([first[0], first[0] + 1])
+    packed = lambda rows: packer.pack(iter([(rows, np.ones(len(rows), bool))]))
+    assert sum((bucket.topic >= 0).sum() for bucket in packed(twice)) == 1
+    assert not any(bucket.anchor.any() for bucket in packed(twice))
+    repeated = np.flatnonzero(index.repeated)[0]
+    rows = index.rows(repeated, 2, np.random.default_rng(0))
+    assert sum(bucket.anchor.sum() for bucket in packed(rows)) == 2
 
 
 # Questions.
