@@ -87,8 +87,8 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
     infer | KB | 2024 | infer.kb is 2024, expected str; text that looks like a number is quoted
     eval | QUESTIONS | ('9-hop/dev',) | no questions '9-hop/dev'
     train | STEPS | many | num_steps is 'many', expected int
-    build_memory | MEMORY | /sys/new | /sys/new.*ed
-    prepare | TEXT | /sys/new | /sys/new.*ed
+    build_memory | MEMORY | /sys/new | ed: '/sys/new'
+    prepare | TEXT | /sys/new | ed: '/sys/new'
 """)
 def test_what_does_not_fit_together_or_cannot_be_written_is_named(
     run, tmp_path, binary, setting, value, said
