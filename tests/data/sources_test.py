@@ -224,7 +224,7 @@ def test_align_puts_an_answering_mention_and_others_beside_each_question(prepare
             answers = answers[answers >= 0].tolist()
             targets = [r['target'] in answers for r in rows if r['topic'] == topic >= 0]
             assert any(targets) and (topic, tuple(answers)) in asked or (topic, answers) == (-1, [])
-            with_negatives += [not all(targets)] * (topic >= 0)
+            with_negatives += [not all(targets)] * int(topic >= 0)
         for topic in topics:  # as many rows as asked for, or all that the topic has
             pairs = sum(topic == t for t, _ in known)
             assert sum(r['topic'] == topic for r in rows) == min(6, pairs)
