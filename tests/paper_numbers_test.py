@@ -101,21 +101,6 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     assert (POSITIVES, NEGATIVES, AVERAGED_MENTIONS) == (2, 8, 5)  # 2.5, 2.5 and 2.4
 
 
-@pytest.mark.parametrize('name', OBJECTIVES)
-def test_what_the_paper_leaves_open_is_stated_for_each_stage(settings_of, name):
-    """The file states batch, schedule and checkpoints: no default decides what a pod trains."""
-    settings, objective = settings_of(name), OBJECTIVES[name]
-    batch = BATCHES.get(name, 'rows')
-    assert settings(f'objectives.{objective}.{batch}') % 64 == 0  # so many devices share it
-    config = lambda field: settings(f'trainer.TrainConfig.{field}')
-    for field in ('learning_rate', 'clip_norm', 'log_every', 'keep_checkpoints'):
-        assert config(field) is not None
-    assert config('warmup_steps') < config('num_steps') / 5
-    assert settings('optimizer.adamw.weight_decay') is not None
-    assert config('checkpoint_every') is None
-    assert 10 <= config('checkpoint_minutes') <= 30
-
-
 @pytest.mark.parametrize(
     ('name', 'room'),
     [

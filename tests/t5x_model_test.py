@@ -189,25 +189,6 @@ def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not
 
 
 @pytest.mark.slow
-def test_an_evaluator_asks_a_language_model(world):
-    """A SeqIO evaluator with the model's own predictions, as t5x's evaluator takes them."""
-    asked = str(world / 'asked.jsonl')
-    model = open_model(make_objective('questions', world), world, questions=(asked,), rows=4)
-    params, predict = start(model), jax.jit(model.predict_batch)
-
-    def predict_fn(batches):
-        one = lambda batch: {name: value[None] for name, value in batch.items()}
-        answer = lambda batch: np.asarray(predict(params, one(batch))[0]).tolist()
-        return [(i, answer(batch)) for i, batch in batches.as_numpy_iterator()]
-
-    evaluator = seqio.Evaluator('opql', model.FEATURE_CONVERTER_CLS(pack=False), 'validation')
-    found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict_fn)
-    scores = found.result()['opql']
-    assert 0 <= scores['hits@1'] <= scores['hits@10'] <= scores['answer_coverage'] < 1
-    assert scores['hits@10'] > 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_every_parameter_has_named_axes(name, world):
     model = make_model(name, world)
@@ -220,18 +201,6 @@ def test_every_parameter_has_named_axes(name, world):
     assert tuple(names['entity_table']) == table
     assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
     assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
-
-
-@pytest.mark.slow
-def test_parameters_start_where_the_run_ended(world):
-    params = plain(start(make_model('follow', world)))
-    for name, value in tiny_training.params_of(world / 'model').items():
-        np.testing.assert_array_equal(params[name], value)
-    fresh = open_model(make_objective('relations', world), world, init_from=None)
-    first, second = (
-        fresh.get_initial_variables(jax.random.key(key), {})['params'] for key in (0, 1)
-    )
-    assert np.abs(first['entity_table'] - second['entity_table']).max() > 0.1
 
 
 @pytest.mark.slow
@@ -273,10 +242,5 @@ def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(w
     targets = [element['targets'] for element in elements.as_numpy_iterator()]
     in_t5x = ranked_entities(targets, inferences[0])
     assert in_t5x == {name: scored[name] for name in in_t5x} and in_t5x['hits@10'] > 0
-    for record in records:
-        weights = [answer['weight'] for answer in record['answers']]
-        assert weights == sorted(weights, reverse=True)
-        for answer in record['answers']:
-            assert vocab.names[vocab.keys.index(answer['key'])] == answer['entity']
     write('scores', ([-1.5, -2.0, -3.0, -4.0], {}), 'score')
     assert (tmp_path / 'scores').read_text().startswith('{"score": -1.5}\n{"score": -2.0}\n')

@@ -135,15 +135,6 @@ def test_files_that_cannot_be_added(opql, tmp_path):
             assert code not in (0, 70) and len(errors.splitlines()) == 1, errors
 
 
-def test_a_table_holds_none(kb, opql, tmp_path):
-    """How a cell is written and read back: see export_test."""
-    file = tmp_path / f'facts{IN_TEXT[:40]}.csv'
-    assert opql('export', '--out', file)[0] == 0
-    text = file.read_bytes().decode()
-    assert dangerous_in(text.replace('\r\n', '\n')) == set()
-    assert text.count('\r\n') == len(kb.memory) + 1
-
-
 @table("""
     command
     verify {}

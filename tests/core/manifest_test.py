@@ -6,7 +6,6 @@ import pytest
 from damage import edit, flip
 
 from opql_jax.core import files
-from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import (
     FolderFormat,
     Manifest,
@@ -47,8 +46,6 @@ def test_a_manifest_is_read_as_it_was_written(folder):
     written = json.loads((folder / 'manifest.json').read_text())
     assert list(written) == 'colour format version files checksum'.split()
     assert (manifest.format, manifest.version, manifest.colour) == ('opql-toys', 3, 'rød')
-    sha256 = '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
-    assert manifest.files['ball'] == files.Digest(2, sha256)
     before = manifest_hash(manifest)
     edit(folder, colour='blå')
     assert manifest_hash(read_manifest(folder, TOYS)) != before
@@ -72,20 +69,6 @@ def test_manifests_of_another_kind_are_refused(folder, fields, message):
         read_manifest(folder, TOYS)
 
 
-def test_whatever_was_changed_in_a_manifest_is_told(folder):
-    path = folder / 'manifest.json'
-    content = path.read_bytes()
-    for position in range(len(content)):
-        path.write_bytes(content)
-        flip(path, position, position % 8)
-        with pytest.raises(ManifestError, match=str(path)):
-            read_manifest(folder, TOYS)
-    path.write_text(json.dumps(json.loads(content)))
-    message = 'its checksum is not that of its content: damaged or edited; restore the folder'
-    with pytest.raises(ManifestError, match=message):
-        read_manifest(folder, TOYS)
-
-
 def test_whose_a_folder_is_stands_in_its_manifest(folder):
     assert is_folder_of(folder, TOYS)
     for content in (b'', b'mine', b'[]', b'{"format": "opql-memory"}', b'\xff'):
@@ -104,50 +87,15 @@ def test_names_that_are_not_of_a_file_inside_the_folder_are_refused(folder, name
         read_manifest(folder, TOYS)
 
 
-def test_what_is_not_json_is_refused(folder):
-    formats = b'{"format": NaN}', b'{"format": "\xef"}'
-    for content in (b'{', b'[]', b'[' * 100_000, *formats, b'\xff'):
-        (folder / 'manifest.json').write_bytes(content)
-        with pytest.raises(ManifestError, match='manifest.json: not '):
-            read_manifest(folder, TOYS)
-
-
-def test_missing_and_truncated_files_are_named(folder):
-    manifest = read_manifest(folder, TOYS)
-    (folder / 'part' / 'bear').write_bytes(b'123')
-    message = r'part/bear: 3 bytes, manifest.json says 5: truncated or overwritten'
-    with pytest.raises(ManifestError, match=message):
-        check_files(folder, manifest, TOYS)
-    (folder / 'part' / 'bear').unlink()
-    with pytest.raises(ManifestError, match=r'part/bear: listed in manifest.json but missing'):
-        check_files(folder, manifest, TOYS)
-
-
 def test_a_file_is_compared_with_its_digest_before_it_is_read(folder):
     manifest = read_manifest(folder, TOYS)
     assert checked_file(folder, 'ball', manifest, TOYS) == folder / 'ball'
     verify_files(folder, manifest, TOYS)
     flip(folder / 'ball')
     check_files(folder, manifest, TOYS)  # it has its size
-    for check in (
-        lambda: checked_file(folder, 'ball', manifest, TOYS),
-        lambda: verify_files(folder, manifest, TOYS),
-    ):
+    for check in (lambda *of: checked_file(of[0], 'ball', *of[1:]), verify_files):
         message = 'ball: its sha256 is not the one in manifest.json: damaged or overwritten'
         with pytest.raises(ManifestError, match=message):
-            check()
+            check(folder, manifest, TOYS)
     with pytest.raises(ManifestError, match='manifest.json: lists no file doll'):
         checked_file(folder, 'doll', manifest, TOYS)
-
-
-def test_a_file_that_is_a_link_is_refused(folder, tmp_path_factory):
-    elsewhere = (folder / 'ball').rename(tmp_path_factory.mktemp('elsewhere') / 'ball')
-    (folder / 'ball').symlink_to(elsewhere)
-    manifest = read_manifest(folder, TOYS)
-    for check in (
-        lambda: check_files(folder, manifest, TOYS),
-        lambda: checked_file(folder, 'ball', manifest, TOYS),
-    ):
-        message = 'ball is a link; .* put a copy of the file or folder there'
-        with pytest.raises(InputError, match=message):
-            check()

@@ -1,10 +1,7 @@
 """Binaries that are asked to stop: which status they end with, how soon, and what they say."""
 
-import functools
 import os
 import pathlib
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -166,20 +163,3 @@ def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):
     with Running(str(tmp_path / 'pool.py')) as process:
         process.wait_until_ready()
         assert process.end(number) == (status, '', message)
-
-
-def test_a_process_whose_terminal_is_gone_ends_though_its_line_cannot_be_written():
-    leader, follower = pty.openpty()
-    log_in = functools.partial(os.login_tty, os.dup(follower))
-    command = [sys.executable, '-c', IN_XLA]
-    with subprocess.Popen(command, preexec_fn=log_in, **START_IN) as process:
-        try:
-            shown = b''
-            while not shown.endswith(b'\n') and select.select([leader], [], [], 60)[0]:
-                shown += os.read(leader, 100)
-            assert shown == b'ready\r\n'
-            os.close(follower)
-            os.close(leader)
-            assert process.wait(60) == 75
-        finally:
-            process.kill()

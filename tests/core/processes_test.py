@@ -49,11 +49,7 @@ def test_an_error_of_an_item_comes_in_its_place():
     assert [next(found)[0] for _ in range(2)] == [1, 4]
     with pytest.raises(ValueError, match='-3 is below 0'):
         next(found)
-
-
-def test_a_single_item_is_done_by_this_process():
-    assert list(map_ordered(of_process, [3], 2)) == [(9, os.getpid())]
-    assert list(map_ordered(of_process, [], 2)) == []
+    assert list(map_ordered(of_process, [3], 2)) == [(9, os.getpid())]  # alone, by this process
 
 
 @pytest.mark.parametrize('of_file', [True, False], ids=['a script', 'standard input'])

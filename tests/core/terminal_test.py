@@ -1,11 +1,8 @@
 """What may be written to a terminal: every character of Unicode, in streams, log lines and JSON."""
 
-import io
 import json
 import logging
 import sys
-
-import pytest
 
 from opql_jax.core.terminal import escaped_output, hanging, log_handler, one_line, printable
 
@@ -59,15 +56,3 @@ def test_a_log_record_is_a_line_whatever_names_are_in_it_and_a_traceback_follows
     assert first.endswith(r' a\n12:00:00 all is well\u001b[2J: left out')
     assert failed.endswith(' failed')
     assert traceback[0].startswith('Traceback') and traceback[-1] == r'ValueError: \u001b[2J'
-
-
-def test_rich_keeps_its_colours_there_and_nothing_else(monkeypatch):
-    pytest.importorskip('rich')
-    from rich.console import Console
-
-    out = io.StringIO()
-    monkeypatch.setattr(sys, 'stdout', out)
-    with escaped_output():
-        console = Console(force_terminal=True, color_system='standard')
-        console.print('[bold]name\x9b31m\u202e[/bold]')
-    assert '\x1b[1m' in out.getvalue() and dangerous_in(out.getvalue()) == {'\x1b'}

@@ -41,35 +41,20 @@ def test_documents_become_passages_pairs_and_counted_entities(tmp_path, monkeypa
     assert [p['text'] for p in passages] == texts.split('|')
     named = [[VOCAB.names[m['entity']] for m in p['mentions']] for p in passages]
     assert named == [['Up', 'Ann Low'], ['Up', 'Bob'], ['Bob'], ['Up', 'Bob']]
-    assert [p['title_entity'] for p in passages] == [0, 0, 2, 0]
     pairs = [tuple(pair.values()) for pair in rows(tmp_path, 'pairs', tables.PAIRS)]
     one_way = [(0, 1, 0, 0, 1, True), (0, 2, 1, 0, 1, True), (0, 2, 3, 0, 1, True)]
     assert pairs == one_way + [(b, a, passage, j, i, True) for a, b, passage, i, j, _ in one_way]
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 1, 3, 0, 0]
     assert stated['dropped_entities'] == {'film': 1.0}
-    counts = {
-        'documents': 3, 'documents_without_mentions': 1, 'passages': 4, 'mentions': 7,
-        'entities': 5,
+    assert stated['counts'] == {
+        'documents': 3, 'documents_without_mentions': 1, 'passages': 4, 'mentions': 7, 'pairs': 4,
+        'entities': 5, 'entities_mentioned': 3, 'pair_rows': 6, 'title_pair_rows': 6,
     }  # fmt: skip
-    assert stated['counts'] == counts | {
-        'entities_mentioned': 3, 'pair_rows': 6, 'title_pair_rows': 6, 'pairs': 4,
-    }  # fmt: skip
-
-
-def test_all_pairs_are_counted_and_the_same_input_gives_the_same_bytes(tmp_path):
-    counts = write(tmp_path / 'a', pair_mode='all')['counts']
-    found = rows(tmp_path / 'a', 'pairs', tables.PAIRS)
-    assert counts['title_pair_rows'] < counts['pair_rows'] == len(found)
-    assert counts['pairs'] == len({(p['topic'], p['target']) for p in found})
-    write(tmp_path / 'b', pair_mode='all')
-    assert contents(tmp_path / 'a') == contents(tmp_path / 'b')
-    assert len(contents(tmp_path / 'a')) == 3
 
 
 def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path, monkeypatch):
     monkeypatch.setattr(linking, 'BATCH_DOCUMENTS', 2)
     alive, most = weakref.WeakSet(), []
-    mentions = Mention(0, 2, 'Up'), Mention(6, 9, 'Bob')
 
     class Stream:
         def __len__(self):
@@ -77,7 +62,7 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
 
         def __iter__(self):
             for number in range(50):
-                document = Document(str(number), 'Up', 'Up by Bob.', mentions, 'Up')
+                document = Document(str(number), 'Up', 'Up by Bob.', title_entity='Up')
                 alive.add(document)
                 most.append(len(alive))
                 yield document
@@ -85,12 +70,6 @@ def test_documents_come_as_a_stream_and_need_not_be_in_memory_together(tmp_path,
 
     counts = write(tmp_path / 'stream', Stream())['counts']
     assert counts['documents'] == counts['passages'] == 50 and max(most) <= 4
-    write(tmp_path / 'list', list(Stream()))
-    assert contents(tmp_path / 'stream') == contents(tmp_path / 'list')
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_an_unknown_entity_is_named_with_its_document(tmp_path):
@@ -126,18 +105,14 @@ def test_a_corpus_that_cannot_be_prepared_is_an_error(tmp_path, documents, optio
 
 
 def test_a_vocabulary_comes_from_the_links_or_without_any_from_the_titles():
-    mentions = (
-        Mention(0, 5, 'Q2'), Mention(11, 13, 'Q1'), Mention(15, 22, 'Q2'), Mention(24, 31, 'Q2'),
-        Mention(33, 37, 'Q3'),
-    )  # fmt: skip
-    linked = Document('0', 'Up (film)', 'Annie made Up. Ann Low. Ann\nLow. Bob .', mentions, 'Q1')
+    spans = (0, 5, 'Q2'), (11, 13, 'Q1'), (15, 22, 'Q2'), (24, 31, 'Q2')
+    mentions = tuple(Mention(*span) for span in spans)
+    linked = Document('0', 'Up (film)', 'Annie made Up. Ann Low. Ann\nLow.', mentions, 'Q1')
     vocab = EntityVocab.from_documents([linked])
-    assert vocab.keys == ['Q1', 'Q2', 'Q3'] and vocab.names == ['Up (film)', 'Ann Low', 'Bob']
-    assert vocab.aliases == [['Up'], ['Annie'], []]
-    vocab = EntityVocab.from_documents(
-        [Document('0', 'Up', 'x'), Document('1', 'Bob', 'y'), Document('2', 'Up', 'z')]
-    )
-    assert vocab.keys == vocab.names == ['Up', 'Bob']
+    assert vocab.keys == ['Q1', 'Q2'] and vocab.names == ['Up (film)', 'Ann Low']
+    assert vocab.aliases == [['Up'], ['Annie']]
+    titles = [Document(title, title, 'x') for title in ('Up', 'Bob', 'Up')]
+    assert EntityVocab.from_documents(titles).keys == ['Up', 'Bob']
 
 
 def test_documents_are_about_the_entity_their_title_names():

@@ -14,47 +14,39 @@ def concepts_of(*texts, names=None):
     return [[text[span.start : span.end] for span in row] for text, row in zip(texts, found)]
 
 
-def test_the_nouns_of_a_definition_are_concepts():
-    found = concepts_of('Ada was an English mathematician and writer, born in London.')
-    assert found == [['mathematician', 'writer']]
-    assert concepts_of('Isar is a long river in Bavaria.', 'Roth is a man.') == [['river'], ['man']]
+FILMS = [f'{name} is a 1979 horror film by Ann.' for name in 'ABCD']
+NOVELS = ['A is a science fiction novel.', 'B is a science fiction novel.']
+FEW = ['A is a comedy film.', 'B is a drama film.', 'C is a comedy-drama.', 'D is a comedy.']
+MANY = [f'N{i} is a {"comedy" if i % 3 else "horror"} film.' for i in range(99)]
+CASES = {
+    'the nouns of a definition are concepts': (
+        ['Ada was an English mathematician and writer, born in London.', 'Isar is a long river.'],
+        ['mathematician writer', 'river']),
+    'a word before the noun is none if two documents are defined by it': (
+        FILMS[:2], ['film', 'film']),
+    'and one if three are': (
+        [*FILMS[:3], 'E is a film.', 'F is a film.', 'G is a film.'], ['horror film'] * 3),
+    'words that mostly define together are one': (
+        [*NOVELS, 'C is a science-fiction novel.', 'D is a science book.'],
+        [*['science_fiction novel'] * 2, 'science-fiction novel', 'science book']),
+    'of two documents one cannot tell': (NOVELS, ['novel', 'novel']),
+    'a compound of concepts is both': (
+        [*FEW, 'E is a drama.'], ['comedy film', 'drama film', 'comedy drama']),
+    'another compound is one': (['A is a pick-up.'], ['pick-up']),
+    'what defines two thirds of many documents is one': (MANY, ['horror film']),
+    'what defines more of them says nothing': ([*MANY, 'N is a film.'], ['horror', '']),
+    'other words are none': (['It rained.', 'Ada was the first.'], ['', '']),
+}  # fmt: skip
 
 
-def test_a_word_before_the_noun_is_one_if_three_documents_are_defined_by_it():
-    films = [f'{name} is a 1979 horror film by Ann.' for name in 'ABCD']
-    assert concepts_of(*films[:2]) == [['film']] * 2
-    others = ['E is a film.', 'F is a film.', 'G is a film.']
-    assert concepts_of(*films[:3], *others)[:3] == [['horror', 'film']] * 3
+@pytest.mark.parametrize('rule', CASES)
+def test_concepts_are_the_nouns_by_which_texts_define_their_subjects(rule):
+    texts, expected = CASES[rule]
+    found = [' '.join(name.replace(' ', '_') for name in of) for of in concepts_of(*texts)]
+    assert found[: len(expected)] == expected
 
 
-def test_words_that_mostly_define_together_are_one_concept():
-    novels = ['A is a science fiction novel.', 'B is a science fiction novel.']
-    *found, hyphen, book = concepts_of(
-        *novels, 'C is a science-fiction novel.', 'D is a science book.'
-    )
-    assert found == [['science fiction', 'novel']] * 2
-    assert (hyphen, book) == (['science-fiction', 'novel'], ['science', 'book'])
-    assert concepts_of(*novels)[0] == ['novel']  # of two documents one cannot tell
-
-
-def test_a_compound_of_concepts_is_both():
-    texts = [
-        'A is a comedy film.', 'B is a drama film.', 'C is a comedy-drama.', 'D is a comedy.',
-        'E is a drama.',
-    ]  # fmt: skip
-    assert concepts_of(*texts)[2] == ['comedy', 'drama']
-    assert concepts_of('A is a pick-up.') == [['pick-up']]
-
-
-def test_what_defines_most_of_many_documents_says_nothing():
-    texts = [f'N{i} is a {"comedy" if i % 3 else "horror"} film.' for i in range(99)]
-    assert concepts_of(*texts)[0] == ['horror', 'film']
-    assert concepts_of(*texts, 'N is a film.')[:2] == [['horror'], []]  # as are two thirds comedies
-
-
-@pytest.mark.parametrize(
-    'text', ['It rained.', 'Ada was the first.', 'Isar is the River Isar.', '']
-)
-def test_other_words_are_none(text):
-    assert concepts_of(text, names=[[Span(0, 1, 'name'), Span(12, 22, 'name')]]) == [[]]
-    assert concepts_of('It is a river.', names=[[]]) == [[]]  # a text without names has none
+def test_what_is_named_or_of_a_text_without_names_is_none():
+    river = [[Span(0, 4, 'name'), Span(12, 22, 'name')]]
+    assert concepts_of('Isar is the River Isar.', names=river) == [[]]
+    assert concepts_of('It is a river.', names=[[]]) == [[]]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from opql_jax.corpus.defined_terms import defined_terms, defines, uses
+from opql_jax.corpus.defined_terms import defined_terms, defines
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
 from opql_jax.corpus.spans import Span
@@ -33,11 +33,9 @@ def resolved(*marked_texts):
             {'Owner': 'Norgate Lines AS', 'Charterer': 'Pella Ltd'}),
         ('[Acme Tools], a firm of [Ely|place] (hereinafter referred to as the "Agent"), sold it.',
             {'Agent': 'Acme Tools'}),
-        ('[Bo Lee|person], hereinafter the "Tenant", pays.', {'Tenant': 'Bo Lee'}),
         ('[Bo Lee|person], hereafter called the Tenant, pays.', {'Tenant': 'Bo Lee'}),
         ('[Bo Lee|person], hereafter called on, pays.', {}),
         ('the [Northern Rail Authority] (NRA) runs trains', {'NRA': 'Northern Rail Authority'}),
-        ('the Bank for Works and Aid (BWA) of [Ely|place]', {'BWA': 'Bank for Works and Aid'}),
         ('[Ada Lovelace|person] (London) and [Bo Lee] (see "Notes") and [Cy Roe] (1815)', {}),
         ('the [Northern Rail Authority] (ABC) and ("the Owner")', {}),
     ],
@@ -63,10 +61,9 @@ def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name(text, is_def
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():
     ((names,), _) = resolved(
-        '[Norgate Lines AS] ("the Owner") owns it. The Owner names [Jorunn Vik|person]. An Owner’s '
-        'duty. Landowner.'
+        '[Norgate Lines AS] ("the Owner") owns it. An Owner’s duty. Landowner.'
     )
-    assert names == [*['Norgate Lines AS'] * 3, 'Jorunn Vik', 'Norgate Lines AS']
+    assert names == ['Norgate Lines AS'] * 3
 
 
 def test_an_acronym_means_the_same_in_other_texts_unless_two_names_have_it():
@@ -90,11 +87,6 @@ def test_a_surname_that_stands_where_a_place_does_is_one():
     moved = '[Harriet Lincoln|person] moved to [Lincoln|place].'
     ((names,), _) = resolved(f'{moved} [Lincoln|person] works in [Lincoln|person] now.')
     assert names == ['Harriet Lincoln', 'Lincoln'] * 2
-
-
-def test_no_term_is_used_inside_of_a_word():
-    text = 'Owner, the Owners and a Landowner; Owner-in-chief, Owner.'
-    assert [text[a:b] for a, b in uses(text, ['Owner'])] == ['Owner', 'Owner']
 
 
 @pytest.mark.parametrize(

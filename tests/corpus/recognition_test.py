@@ -24,111 +24,64 @@ def recognise(*texts, **options):
     return [[Span(**span) for span in row] for row in rows]
 
 
-def test_a_sentence_is_read_whole():
-    text = 'In 1843, Ada Lovelace met Charles Babbage in London.'
-    [spans] = recognise(text)
-    kinds = {
-        '1843': 'date', 'Ada Lovelace': 'person', 'Charles Babbage': 'person', 'London': 'place',
-    }  # fmt: skip
-    assert dict(zip(named(text, spans), (span.kind for span in spans))) == kinds
-
-
 RULED = [
     # What surrounds a name is no part of it.
-    (recognition.trim, 'in [the Netherlands]. It is [the Royal Society]',
-        ['Netherlands', 'Royal Society']),
-    (recognition.trim, "of [Dante's] fame by [\"Hey Jude\"]", ['Dante', 'Hey Jude']),
-    (recognition.trim, 'at [Acme Inc.] today the [Association (AAC] said',
-        ['Acme Inc.', 'Association']),
-    (recognition.trim, 'He saw [The Time Machine] there', ['The Time Machine']),
-    (recognition.trim, '[The Time Machine] is a book', ['Time Machine']),
-    (recognition.trim, '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
+    ('trim', 'in [the Netherlands]. It is [the Royal Society]', ['Netherlands', 'Royal Society']),
+    ('trim', 'of [Dante\'s] fame by ["Hey Jude"]', ['Dante', 'Hey Jude']),
+    ('trim', 'at [Acme Inc.] today the [Association (AAC] said', ['Acme Inc.', 'Association']),
+    ('trim', '[The Time Machine]: he saw [The Time Machine]', ['Time Machine', 'The Time Machine']),
+    ('trim', '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
         ['iTunes', 'ebay.com', 'communist']),
-    (recognition.trim, 'under [Christian X. In|person] 1901, [Apocalypse Now|work]',
-        ['Christian X.', 'Apocalypse Now']),
-    (recognition.bordered, '[Young Siward - The Porter] and [Died   Ely] by [Al-Amin]',
-        ['Young Siward', 'The Porter', 'Died', 'Ely', 'Al-Amin']),
-    (recognition.trim, '[Dear Ada|person], [Dear Life|work]', ['Ada', 'Dear Life']),
-    (recognition.trim, '[## Hermes] and [*Hamlet*]', ['Hermes', 'Hamlet']),
-    (recognition.trim, 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
+    ('bordered', '[Ada - The Bo], [Died   Ely]', ['Ada', 'The Bo', 'Died', 'Ely']),
+    ('trim', '[## Hermes], [Dear Ada|person], [*Dear Life*|work]', ['Hermes', 'Ada', 'Dear Life']),
+    ('trim', 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
         ['Hotel Miramar', 'Interstate 5', 'Bay']),
-    (recognition.trim, '[The Who|organisation] left [adidas|organisation] on 3 [km²|organisation]',
-        ['Who', 'adidas']),
-    (recognition.bordered, '[Mission – Fallout|work] and [Ada – Later|person]',
-        ['Mission – Fallout', 'Ada', 'Later']),
+    ('bordered', '[Mission – Out|work], [Ada – Later|person]', ['Mission – Out', 'Ada', 'Later']),
     # A value is without its modifier, and a range is two.
-    (recognition.values,
-        'it took [about 300|quantity] days, [between 12 and 15|quantity], [up to 1,000|quantity]',
-        ['300', '12', '15', '1,000']),
-    (recognition.values, 'in [the early 1990s|date], from [1982 to 1985|date]',
-        ['1990s', '1982', '1985']),
-    (recognition.values, 'in [1899 – 1905|date], born 1 [February 1955|date]',
-        ['1899', '1905', '1 February 1955']),
-    (recognition.values, 'for [many years|date] in [the 19th century|date]', ['19th century']),
-    (recognition.values, 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
+    ('values', 'took [about 300|quantity], [between 12 and 15|quantity]', ['300', '12', '15']),
+    ('values', 'in [1899 – 1905|date], 1 [May 1955|date]', ['1899', '1905', '1 May 1955']),
+    ('values', 'for [many years|date] in [the early 19th century|date]', ['19th century']),
+    ('values', 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
         ['12 June 1990', 'March 3, 1988']),
-    (recognition.values, 'In [Dec. 2017|date] or [Spring 2017|date], in [recent years|date].',
-        ['Dec. 2017', 'Spring 2017']),
-    (recognition.values, 'on [January 31st 1797|date] and the 3rd of [May 1902|date]',
-        ['January 31st 1797', '3rd of May 1902']),
-    (recognition.values, 'born [12|quantity] [December 1981|date]', ['12 December 1981']),
+    ('values', 'born the 3rd of [May 1902|date] or [12|quantity] [December 1981|date]',
+        ['3rd of May 1902', '12 December 1981']),
     # A measure is one with its unit.
-    (recognition.with_units,
-        'The field of [1,400|quantity] acres, [12.5|quantity] km long, has [30|quantity] goats.',
-        ['1,400 acres', '12.5 km', '30']),
-    (recognition.with_units, '[1500|date] square miles in [1500|date] by [12|quantity] men',
-        ['1500 square miles', '1500', '12']),
+    ('with_units', 'of [1,400|quantity] acres has [30|quantity] goats.', ['1,400 acres', '30']),
+    ('with_units', '[1500|date] square miles in [1500|date]', ['1500 square miles', '1500']),
     # Names go on behind particles, and those of firms behind 'and'.
-    (recognition.wholes, '[Piero|person] della [Rovere|place] met [Ada|person] van der [Laan]',
+    ('wholes', '[Piero|person] della [Rovere|place] met [Ada|person] van der [Laan]',
         ['Piero della Rovere', 'Ada van der Laan']),
-    (recognition.wholes, '[Dray|person] and [Daughters] sued [Ek|person] & Co. and [Bo|person].',
+    ('wholes', '[Dray|person] and [Daughters] sued [Ek|person] & Co. and [Bo|person].',
         ['Dray and Daughters', 'Ek & Co.', 'Bo']),
-    (recognition.wholes, 'In [Bern|place] de [Kuno|person] and [Ada|person] had Sons.',
-        ['Bern', 'Kuno', 'Ada']),
     # What stands in quotes is a work, and speech is none.
-    (recognition.quoted, 'He sang "Moon River" and “Misty”, and said "no".',
-        ['Moon River', 'Misty']),
-    (recognition.quoted, 'of "low cruelty!" The "here" is odd', []),
-    (recognition.quoted, 'He sang "  Moon River  ", "[Moon] Dance"', ['Moon River', 'Moon Dance']),
-    (recognition.quoted, 'He sang "Sum of the Universe," and "This Train."',
-        ['Sum of the Universe', 'This Train']),
-    (recognition.quoted, '"She is buried behind the chapel," Ida said.', []),
-    (recognition.quoted, 'She wrote "Gone with the Wind" and "Les amants de minuit".',
+    ('quoted', 'He sang "Moon River" and “Misty”, and said "no".', ['Moon River', 'Misty']),
+    ('quoted', 'He sang "  Moon River,"  "[Moon] Dance"', ['Moon River', 'Moon Dance']),
+    ('quoted', '"She is buried behind the chapel," Ida said.', []),
+    ('quoted', 'She wrote "Gone with the Wind" and "Les amants de minuit".',
         ['Gone with the Wind', 'Les amants de minuit']),
     # Capitalised words that were missed are names, unless nothing but the beginning of a sentence
     # gives them a capital.
-    (recognition.capitalised, 'She leads the Institute of Applied Folding in [Bern].',
-        ['Institute of Applied Folding', 'Bern']),
-    (recognition.capitalised, 'It was a day of rain. Rain fell. However, Kuno stayed.', ['Kuno']),
-    (recognition.capitalised,
-        'Directed by [Kuno], it won. Set in [Bern], it lost. Swabs were sent.', ['Kuno', 'Bern']),
-    (recognition.capitalised, 'Hastings fell. They saw Hastings.', ['Hastings', 'Hastings']),
-    (recognition.capitalised,
+    ('capitalised', 'the Institute of Folding in [Bern].', ['Institute of Folding', 'Bern']),
+    ('capitalised', 'It was a day of rain. Rain fell. However, Kuno stayed.', ['Kuno']),
+    ('capitalised', 'Set in [Bern], it lost. Swabs were sent.', ['Bern']),
+    ('capitalised',
         'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.',
         ['Foulsyke', 'Karsk', 'Savoy']),
-    (recognition.capitalised, 'then a [U.S.] Representative left.', ['U.S. Representative']),
-    (recognition.capitalised, 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
+    ('capitalised', 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
         ['BBC Radio Kent', 'Elizabeth Barrett']),
-    (recognition.capitalised, 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
-    (recognition.capitalised, 'Beginning [20 May 1883|date] it shook.', ['20 May 1883']),
-    (recognition.capitalised, 'It was Percival\u2019s surrender in Alger\u2019s term.',
-        ['Percival', 'Alger']),
-    (recognition.capitalised,
-        'It was President [Barack Obama|person] or [Prime Minister Sheikh Hasina|person].',
-        ['Barack Obama', 'Sheikh Hasina']),
-    (recognition.capitalised, 'It was [Lord Byron|person].', ['Lord Byron']),
+    ('capitalised', 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
+    ('capitalised', 'He met [Prime Minister Sheikh Hasina|person].', ['Sheikh Hasina']),
     # A name that was recognised once is one everywhere.
-    (recognition.repeated, '[Kuno] sang. Kuno danced with [Kuno Berg], not Kunos.',
-        ['Kuno', 'Kuno', 'Kuno Berg']),
-    (recognition.repeated, '[Ada Lovelace|person] met Lovelace', ['Ada Lovelace', 'Lovelace']),
-    (recognition.repeated, '[Bank of England|organisation], not England', ['Bank of England']),
+    ('repeated', '[Kuno] sang. Kuno met [Kuno Berg], not Kunos.', ['Kuno', 'Kuno', 'Kuno Berg']),
+    ('repeated', '[Ada Lovelace|person] met Lovelace', ['Ada Lovelace', 'Lovelace']),
+    ('repeated', '[Bank of England|organisation], not England', ['Bank of England']),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize('rule, text, names', RULED)
 def test_a_rule_mends_what_was_recognised(rule, text, names):
     plain, spans = marked(text)
-    assert named(plain, refine(plain, spans, [rule])) == names
+    assert named(plain, refine(plain, spans, [getattr(recognition, rule)])) == names
 
 
 @pytest.mark.parametrize(
@@ -140,7 +93,6 @@ def test_a_rule_mends_what_was_recognised(rule, text, names):
             {'23-year-old': 'quantity', '12 May': 'date', '3,000 years': 'quantity'}),
         (recognition.capitalised, 'on Tuesday night from Ulm, on Monday [12 June 1990|date]',
             {'Tuesday': 'date', 'Ulm': 'name', 'Monday': 'date', '12 June 1990': 'date'}),
-        (recognition.capitalised, 'She telephoned him on Fridays.', {'Fridays': 'date'}),
     ],
 )  # fmt: skip
 def test_durations_and_ages_are_quantities_and_days_of_the_week_are_dates(rule, text, kinds):

@@ -1,6 +1,4 @@
-"""Spark gives what runs in process gives: the stages on passages, and pair mining from the
-same SQL.
-"""
+"""Spark gives what runs in process gives: stages on passages, and pair mining."""
 
 import functools
 

@@ -21,14 +21,11 @@ def sentences(text, mentions=()):
     'parts',
     [
         ['It was shot in Rome.', 'He left.'],
-        ['Was it?', '"Yes!"', 'They won.'],
         ['He said "no."', 'She agreed.'],
         ['Dr. J. R. Smith and Mr. Low met St. John.', 'It rained.'],
         ['She moved to the U.S. Army base.', 'It closed.'],
         ['He died in the U.S.', 'The film followed.'],
         ['It cost 3.5 million.', '1999 came.'],
-        ['Sammy Davis Jr. sang.', 'It sold.'],
-        ['He works for Acme Inc.', 'The end.'],
         ['Wait... what is it?', 'Élan.'],
     ],
 )
@@ -57,25 +54,9 @@ def split(text, max_tokens, names=(), title='Ann', title_entity=0, title_prefix=
     return split_document(document, mentions, title_entity, count, max_tokens, title_prefix)
 
 
-def test_the_title_goes_before_passages_that_do_not_mention_it():
-    text = 'Ann met Bob. He likes Cy.'
-    first, second = split(text, 7, ['Ann', 'Bob', 'Cy'])
-    assert first.text == 'Ann met Bob.'
-    assert second.text == 'Ann: He likes Cy.'
-    assert second.mentions == [(0, 3, 0), (14, 16, 2)]
-    assert second.sentence_starts == [0]
-    assert [p.text for p in split(text, 8, ['Ann', 'Bob', 'Cy'], title_prefix=False)] == [text]
-
-
 def test_a_document_about_no_entity_has_no_prefix_nor_one_whose_title_would_take_half_of_the_room():
     assert [p.text for p in split('He left.', 9, title_entity=-1)] == ['He left.']
     assert split('He left.', 6, title='A very long title')[0].text == 'He left.'
-
-
-def test_a_long_sentence_is_cut_between_words_but_not_in_a_mention():
-    text = 'one two three New York City six seven'
-    found = [p.text for p in split(text, 4, ['New York City'], title_entity=-1)]
-    assert found == ['one two three', 'New York City six', 'seven']
 
 
 def test_a_mention_longer_than_a_passage_is_cut_and_no_mention(caplog):

@@ -20,7 +20,6 @@ TABLES = {
     'of tabs': ('Name\tYear\nAda\t1815\nBo\t1903', 'name: Ada | year: 1815\nname: Bo | year: 1903'),
     'of commas': ('name,role,town\nAna Petrov,pilot,Varna\n"Bo Li",cook,Linz',
         'name: Ana Petrov | role: pilot | town: Varna\nname: Bo Li | role: cook | town: Linz'),
-    'of semicolons': ('a;b;c\nx;y;z\nu;v;w', 'a: x | b: y | c: z\na: u | b: v | c: w'),
     'of labels': ('| Field | Value |\n|---|---|\n| Captain | Lucy Brandt |',
         'Captain: Lucy Brandt'),
     'with abbreviations': ('| ID | GDP | Name |\n|--|--|--|\n| 1 | 2 | Ada |',
@@ -37,9 +36,8 @@ BOXES = {
         'A portrait. Max Karl Planck\nBorn: April 23, 1858 Kiel, Germany\nNationality: German\n'
         'Alma Mater: University of Munich Known for it\n'
         'Notable Prizes: Nobel Prize (1918) He died.'),
-    'with colons': (
-        'Kingdom: Animalia Phylum: Chordata Class: Aves\nOrder: Lari Species: B. musculus',
-        'Kingdom: Animalia\nPhylum: Chordata\nClass: Aves\nOrder: Lari\nSpecies: B. musculus'),
+    'with colons': ('Kingdom: Animalia Phylum: Chordata\nClass: Aves',
+        'Kingdom: Animalia\nPhylum: Chordata\nClass: Aves'),
     'in columns': (
         '       Born    27 May 1940\n               San Jose\n     Died     20 July 1973\n'
         '   Occupation  Singer and\n   writer\n   Created by   Ada Orr\n    - Mayor Bo Li',
@@ -52,17 +50,13 @@ BOXES = {
 }  # fmt: skip
 PROSE = [
     'Born in Ely in 1900, he came from the Country Club. Released in 1930, he left.',
-    'The Area Board met. The Date Palm and the Mayor Li of the Capital Region came. Founded 1930.',
     'Born: 1900\nDied: 1970',
     'New York New York',
-    'Date\tLocation\tResult\tCountry\tCapital',
     'He came, saw, and won, in 1921; then, later, he left.',
-    'Ada; Bo; Cy.\nThey came; they saw; they won.',
     'A line | of two.',
     'one,two\nthree,four\nfive,six',
     'ship: Aurora | port: Bergen\nship: Petrel | port: Hull\nship: Tern | port: Ely',
     'The Fields Medal winner left Capital Records when Mayor Koch ran for office.',
-    'Mayor Ann Lee and her friend Author Bob Ray met Publisher Cy Doe. Then they left.',
 ]
 
 

@@ -1,8 +1,5 @@
-"""The folder of a knowledge base: names of its parts, and the manifest that says which of them
-answer.
-"""
+"""The folder of a knowledge base: its parts, and the manifest that says which of them answer."""
 
-import json
 import logging
 import pathlib
 import re
@@ -10,7 +7,6 @@ import threading
 
 import pytest
 
-from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import sealed
 from opql_jax.data.kb_folder import KBFolder
@@ -45,37 +41,22 @@ def test_what_is_neither_a_name_nor_a_path_is_refused(folder, name):
         folder.part(name)
 
 
-def begin(folder):
-    """The text of a knowledge base that is being made."""
-    folder.part('text', new=True).mkdir(parents=True)
-    (folder.part('text', new=True) / 'plan.json').write_text('{}')
-
-
-def test_a_mistyped_knowledge_base_is_told(folder, tmp_path):
-    (tmp_path / 'file').write_text('')
-    for name, said in (('films', 'does not exist'), ('file', 'is a file')):
-        mistyped = KBFolder(tmp_path / name)
-        choose, part = lambda: mistyped.choose(text=None), lambda: mistyped.part('text')
-        for use in (part, mistyped.read, choose):
-            told = f'{tmp_path}/{name} {said}: give the folder of a knowledge base'
-            with pytest.raises(InputError, match=told):
-                use()
-        assert mistyped.part('text', new=True) == tmp_path / name / 'text'
-
-    def refused(told):
-        with pytest.raises(InputError, match=told):
-            KBFolder(tmp_path).read()
-
-    refused(f'{tmp_path} holds no knowledge base: .* opql index {tmp_path} --out my.kb')
-    inner = KBFolder(tmp_path / 'my.kb')
-    inner.write(**PARTS)
-    refused(f'{tmp_path} is no knowledge base: did you mean {inner.path}')
-    inner.manifest.unlink()
-    (tmp_path / 'encoder').mkdir()
-    with locks.writer(tmp_path / 'encoder'):  # a part that is only locked is begun
-        refused('no knowledge base yet: run `opql index` again')
-    begin(KBFolder(tmp_path))
-    refused(f'no such file, so {tmp_path} is no knowledge base yet: .* name TEXT')
+@pytest.mark.parametrize(
+    'make, said',
+    [
+        (lambda path: None, 'does not exist: give the folder of a knowledge base'),
+        (lambda path: path.write_text(''), 'is a file: give the folder of a knowledge base'),
+        (lambda path: path.mkdir(), 'holds no knowledge base: .* opql index .* --out my.kb'),
+        (lambda path: KBFolder(path / 'my.kb').write(**PARTS), 'did you mean .*/my.kb'),
+        (lambda path: (path / 'text').mkdir(parents=True) or (path / 'text/plan.json').touch(),
+            'no knowledge base yet: .* name TEXT'),
+    ],
+)  # fmt: skip
+def test_a_mistyped_knowledge_base_is_told(folder, make, said):
+    make(folder.path)
+    with pytest.raises(InputError, match=f'{folder.path} {said}|{said}'):
+        folder.read()
+    assert folder.part('text', new=True) == folder.path / 'text'
 
 
 def test_a_manifest_of_something_else_is_not_overwritten(folder):
@@ -87,7 +68,7 @@ def test_a_manifest_of_something_else_is_not_overwritten(folder):
         assert folder.manifest.read_text() == content
 
 
-def test_a_text_that_was_injected_since_stays(folder):
+def test_a_text_that_was_injected_since_stays_until_another_is_stated(folder):
     folder.write(**PARTS)
     folder.move_text('other', 'text2')
     assert folder.read() == PARTS
@@ -96,8 +77,9 @@ def test_a_text_that_was_injected_since_stays(folder):
     assert folder.read() == PARTS | {'text': 'text2'}
     folder.write(**PARTS | {'model': 'lm'}, again=True)
     assert folder.read() == PARTS | {'model': 'lm'}
-    folder.write(**PARTS)
-    assert folder.read() == PARTS
+    folder.write(text='text2', model='eae/', memory=None)
+    assert folder.read() == {'text': 'text2', 'model': 'eae', 'memory': None}
+    assert [path.name for path in folder.path.iterdir()] == ['manifest.json']
 
 
 def test_changes_of_two_processes_follow_each_other(folder, monkeypatch):
@@ -124,17 +106,6 @@ def test_changes_of_two_processes_follow_each_other(folder, monkeypatch):
     injecting.join()
     training.join()
     assert folder.read() == other
-
-
-def test_what_was_stated_last_is_read(folder):
-    folder.write(**PARTS | {'model': PARTS['model'] + '/'})
-    assert folder.read() == PARTS
-    folder.write(**PARTS)
-    assert folder.read() == PARTS
-    assert json.loads(folder.manifest.read_text()).items() > MANIFEST.items()
-    folder.write(text='text2', model='eae', memory=None)
-    assert folder.read() == {'text': 'text2', 'model': 'eae', 'memory': None}
-    assert [path.name for path in folder.path.iterdir()] == ['manifest.json']
 
 
 @pytest.mark.parametrize('part', PARTS)

@@ -1,7 +1,5 @@
 """The language model's input: what is visible, what is hidden, and where the marks are."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,18 +19,8 @@ SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
 # The reference: clozes one by one, as obviously as can be.
 
 
-def mark_cloze(
-    passage: TokenisedPassage, target: int, topics: Sequence[int], special: SpecialIds
-) -> LMInput:
-    """Hides a mention of a passage; the other mentions of its entity, which would give the answer
-    away, are hidden too.
-
-    Args:
-        passage: the tokenised passage.
-        target: index of the mention to be predicted.
-        topics: indices of topics, from `topics_beside`.
-        special: marker ids.
-    """
+def mark_cloze(passage, target, topics, special):
+    """Hides a mention, and the other mentions of its entity, which would give the answer away."""
     same = np.flatnonzero(passage.entities == passage.entities[target])
     # Where a longer name of the entity holds the target, the rest of it would tell: the outermost
     # comes first.
@@ -40,9 +28,7 @@ def mark_cloze(
         int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target)
     )
     target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
-    edits: list[tuple[int, int, tuple[int, ...]]] = [
-        (int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))
-    ]
+    edits = [(int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))]
     for i in same:
         start, end = int(passage.starts[i]), int(passage.ends[i])
         # What lies in a hidden mention is hidden with it.
@@ -51,10 +37,8 @@ def mark_cloze(
     return _edited(passage.tokens, edits, passage.starts[topics], passage.ends[topics], special)
 
 
-def topics_beside(passage: TokenisedPassage, target: int) -> np.ndarray:
-    """Indices of the mentions that may be topics when a mention is hidden: of other entities, and
-    apart from all that is hidden.
-    """
+def topics_beside(passage, target):
+    """The mentions that may be topics: of other entities, and apart from all that is hidden."""
     hidden = np.flatnonzero(passage.entities == passage.entities[target])
     whole = (passage.entities != passage.entities[target]) & (passage.ends > passage.starts)
     free = [i for i in np.flatnonzero(whole) if not any(_overlap(passage, i, j) for j in hidden)]
@@ -78,9 +62,7 @@ def _holds_empty(passage, i, j):
 
 
 def _edited(tokens, hidden, starts, ends, special):
-    """Puts marks in place of hidden tokens, (start, end, marks), the answer's first, and [R1] after
-    each topic; all are disjoint.
-    """
+    """Puts marks in place of hidden tokens, (start, end, marks), and [R1] after each topic."""
     replaced = {start: (end, marks) for start, end, marks in hidden}
     answer, followed = hidden[0][0], set(ends.tolist())
     out, where, r1, r2, at = [special.cls], {}, {}, 0, 0
@@ -156,7 +138,6 @@ TOKENIZER.pre_tokenizer = pre_tokenizers.Whitespace()
         ('heat or ronin ?', [(0, 4), (8, 13)], 'C heat R1 or ronin R1 ? E R2 S'),
         ('the big heat', [(4, 12)], 'C the big heat R1 E R2 S'),
         # A topic without a token is read at its mark.
-        ('who made \u200b heat', [(9, 10)], 'C who made R1 heat E R2 S'),
         ('who made \u200b', [(9, 10)], 'C who made R1 E R2 S'),
     ],
 )

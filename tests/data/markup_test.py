@@ -147,9 +147,7 @@ def test_sentences_begin_at_the_first_token_of_their_characters(pieces, data):
 
 @st.composite
 def pairs(draw):
-    """A passage whose tokens are their own numbers, with two mentions, and how many of them are
-    kept.
-    """
+    """A passage whose tokens are their own numbers, with two mentions, and how many are kept."""
     left, first, between, second, right = (draw(st.integers(low, 40)) for low in (0, 1, 0, 1, 0))
     starts = np.array([left, left + first + between], np.int32)
     total = left + first + between + second + right
@@ -181,13 +179,11 @@ def test_a_text_is_cut_around_a_pair(pair):
         assert 0 <= cut.ends[0] <= cut.starts[1]
 
 
-def test_what_is_cut_off_is_as_much_on_both_sides():
-    tokens = np.arange(100, dtype=np.int32)
-    at = lambda *values: np.array(values, np.int32)
-    cut = markup.around_pair(markup.TokenisedPassage(tokens, at(50, 55), at(52, 57), at(0, 1)), 27)
-    assert cut.tokens.tolist() == list(range(40, 67))
-    assert cut.starts.tolist() == [10, 15]
-    assert cut.ends.tolist() == [12, 17]
-    far = markup.around_pair(markup.TokenisedPassage(tokens, at(20, 80), at(21, 81), at(0, 1)), 10)
-    assert far.tokens.tolist() == [18, 19, 20, 21, 22, 78, 79, 80, 81, 82]
-    assert far.starts.tolist() == [2, 7] and far.ends.tolist() == [3, 8]
+@pytest.mark.parametrize(
+    'starts, most, kept',
+    [((50, 55), 26, range(40, 66)), ((20, 80), 10, [*range(18, 23), *range(78, 83)])],
+)
+def test_what_is_cut_off_is_as_much_on_both_sides(starts, most, kept):
+    starts, entities = np.array(starts, np.int32), np.array([0, 1], np.int32)
+    passage = markup.TokenisedPassage(np.arange(100, dtype=np.int32), starts, starts + 1, entities)
+    assert markup.around_pair(passage, most).tokens.tolist() == list(kept)

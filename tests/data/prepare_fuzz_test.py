@@ -1,8 +1,6 @@
-"""Any corpus, question file or entity file is prepared, or refused in words: no other exception,
-and tables that fit together.
+"""Any corpus, question file or entity file is prepared, or refused in words.
 
-The strategies make mostly good records with odd ones between them: other types, spans, nesting,
-characters, encodings, bytes. Cases that were once found are kept as examples.
+The strategies make mostly good records with odd ones between them.
 """
 
 import codecs

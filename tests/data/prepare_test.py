@@ -5,11 +5,9 @@ import json
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data import tokenizer
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
-from opql_jax.datasets.synthetic.reader import Synthetic
 
 from documents_of import documents
 from question_records import question_record
@@ -44,27 +42,10 @@ def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
 
 
-def test_a_document_without_links_is_linked_by_name_and_one_with_no_mention_stays_without(
-    corpus, tmp_path
-):
-    run(corpus, tmp_path / 'out', title_prefix=False, drop_above_rate=1.0)
-    prepared = Prepared(tmp_path / 'out')
-    found = [
-        [prepared.vocab.names[m['entity']] for m in row['mentions']]
-        for row in prepared.passages.to_pylist()
-    ]
-    assert found == [['Up', 'Ann'], ['Bob', 'Ann'], []]
-
-
-def test_a_tokenizer_that_is_given_is_read_once_and_is_that_of_the_folder(
-    corpus, tmp_path, monkeypatch
-):
+def test_a_tokenizer_that_is_given_is_that_of_the_folder(corpus, tmp_path):
     run(corpus, tmp_path / 'first')
     file = tmp_path / 'first' / 'tokenizer.json'
-    read, load = [], tokenizer.load_tokenizer
-    monkeypatch.setattr(tokenizer, 'load_tokenizer', lambda path: read.append(path) or load(path))
-    run(corpus, tmp_path / 'out', tokenizer=str(file))
-    assert read == [str(file)]
+    run(corpus, tmp_path / 'out', tokenizer=str(file), wordpieces=300)
     assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == file.read_bytes()
 
 
@@ -104,21 +85,8 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
 
 @pytest.mark.parametrize('max_tokens', [6, 137])
 def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
-    said = f'max_tokens: {max_tokens} is not from 7 to 136'
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=f'max_tokens: {max_tokens} is not from 7 to 136'):
         run(corpus, tmp_path / 'out', max_tokens=max_tokens)
-
-
-def test_generated_questions_know_the_entities_on_the_way(tmp_path):
-    run(Synthetic(num_documents=60, num_train=30, num_eval=10), tmp_path / 'out', wordpieces=2000)
-    prepared = Prepared(tmp_path / 'out')
-    pairs = set(zip(prepared.pairs['topic'].tolist(), prepared.pairs['target'].tolist()))
-    for hops in (1, 2, 3):
-        for question in prepared.questions(f'{hops}-hop/train'):
-            sets = [[question.topic_entity], *question.via, question.answers]
-            assert len(sets) == hops + 1
-            for reached, before in zip(sets[1:], sets):
-                assert all(any((topic, target) in pairs for topic in before) for target in reached)
 
 
 def prepare_lines(folder, *records):
@@ -133,14 +101,3 @@ def test_a_corrected_corpus_is_prepared_into_the_folder_where_it_was_refused(tmp
     prepared = prepare_lines(tmp_path, *documents())
     assert len(prepared.passages) == 30 and (tmp_path / 'out/rejected.jsonl').read_text() == ''
     assert 'rejected.jsonl' in prepared.manifest.files
-
-
-def test_names_longer_than_a_passage_do_not_stop_the_run(tmp_path):
-    # Without links titles are the entities.
-    titles = ['Ann', 'very ' * 400 + 'long', 'Bob']
-    pages = [{'id': i, 'title': t, 'text': f'{t} met Bob.'} for i, t in enumerate(titles)]
-    prepared = prepare_lines(tmp_path, *pages)
-    rows = prepared.passages.to_pylist()
-    found = {row['text'][m['start'] : m['end']] for row in rows for m in row['mentions']}
-    assert found == {'Ann', 'Bob'}
-    assert ''.join(row['text'] for row in rows).count('very') == 400

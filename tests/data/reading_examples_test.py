@@ -1,6 +1,4 @@
-"""Examples for the reader: answers stand where they say, and what a made sentence denies answers
-nothing.
-"""
+"""Examples for the reader: answers stand where they say."""
 
 import collections
 import json
@@ -12,7 +10,6 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention
-from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.data import reading_examples
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.relation_questions import own_templates
@@ -56,18 +53,8 @@ def test_questions_about_sentences_are_answered_within_their_sentence(tmp_path):
     for example in found:
         assert answers(example) in (right[example.question], set())
         assert helps_where_it_answers(example)
-    fewest = min(len(question.split()) for question in right) + 1
-    longer = reading_examples.from_sentence_questions(tmp_path / 'q.jsonl', rng(), 100, fewest)
-    assert (
-        {example.question for example in longer}
-        == {question for question in right if len(question.split()) >= fewest}
-        < set(right)
-    )
-
-
-def labelled(text, topic, target, relation):
-    place = lambda name: (text.index(name), text.index(name) + len(name))
-    return LabelledSentence(text, place(topic), place(target), relation)
+    longer = reading_examples.from_sentence_questions(tmp_path / 'q.jsonl', rng(), 100, 4)
+    assert {example.question for example in longer} == {q for q in right if len(q.split()) >= 4}
 
 
 DENIALS = 'never', 'did not', 'denied', 'refused', 'had hoped'
@@ -99,13 +86,7 @@ def test_who_holds_an_office_now_is_not_who_held_it_before():
             assert any(word in part for part in sentences for word in now)
 
 
-def test_examples_are_read_back(tmp_path):
-    examples = list(reading_examples.made(PEOPLE, WORKS, rng(), 20))
-    write_json_lines(tmp_path / 'e.jsonl', map(msgspec.structs.asdict, examples))
-    assert list(reading_examples.read_examples(tmp_path / 'e.jsonl')) == examples
-
-
-GOOD = msgspec.structs.asdict(ReadingExample('a', 'Who?', ('Ann Low.',), ((0, 0, 7),), (1,)))
+GOOD = msgspec.to_builtins(ReadingExample('a', 'Who?', ('Ann Low.',), ((0, 0, 7),), (1,)))
 
 
 @pytest.mark.parametrize(
@@ -118,30 +99,28 @@ GOOD = msgspec.structs.asdict(ReadingExample('a', 'Who?', ('Ann Low.',), ((0, 0,
 )  # fmt: skip
 def test_a_bad_example_is_told_with_its_line_and_field(tmp_path, field, value):
     path = tmp_path / 'e.jsonl'
+    path.write_text(json.dumps(GOOD))
+    assert [msgspec.to_builtins(e) for e in reading_examples.read_examples(path)] == [GOOD]
     path.write_text(json.dumps(GOOD) + '\n' + json.dumps({**GOOD, field: value}))
     with pytest.raises(InputError, match=rf'e\.jsonl:2: {field}(\[\d\])*: '):
         list(reading_examples.read_examples(path))
 
 
-def test_an_answer_is_found_in_whole_words_wherever_it_stands():
-    assert reading_examples.occurrences(['no'], ['I know. No, no.']) == [(0, 8, 10), (0, 12, 14)]
-    assert reading_examples.occurrences(['No'], ['no', 'no'], among=[1]) == [(1, 0, 2)]
-
-
-def test_of_answers_inside_each_other_the_longest_counts():
-    text = 'Projects: irrigation projects, and irrigation.'
-    found = reading_examples.occurrences(['irrigation', 'irrigation projects,'], [text, text])
-    assert [(passage, text[start:end]) for passage, start, end in found] == [
-        (passage, said) for passage in (0, 1) for said in ('irrigation projects', 'irrigation')
-    ]
+@pytest.mark.parametrize(
+    'answers, text, found',
+    [
+        (['no'], 'I know. No, no.', ['No', 'no']),
+        (['No', 'no deal,'], 'No deal, and no.', ['No deal', 'no']),  # the longest counts
+    ],
+)
+def test_an_answer_is_found_in_whole_words_wherever_it_stands(answers, text, found):
+    places = reading_examples.occurrences(answers, ['', text, text], among=[1])
+    assert [(passage, text[a:b]) for passage, a, b in places] == [(1, said) for said in found]
 
 
 def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title():
-    passages = [
-        ('Red River', 'Ann Low wrote it.'),
-        ('Night Song', 'By Max Hill and Kim Stone.'),
-        ('Kim Stone', 'Kim Stone sings.'),
-    ]
+    passages = [('Red River', 'Ann Low wrote it.'), ('Kim Stone', 'Kim Stone sings.')]
+    passages += [('Night Song', 'By Max Hill and Kim Stone.')]
     asked = [
         ('who sang with max hill', 'Max Hill', ['Kim Stone']),
         ('which works are there', 'The Mill', ['Red River', 'Max Hill']),
@@ -196,18 +175,19 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
     assert 50 < unstated < 150
 
 
+def labelled(text, topic, target, relation):
+    place = lambda name: (text.index(name), text.index(name) + len(name))
+    return LabelledSentence(text, place(topic), place(target), relation)
+
+
 def test_a_made_question_is_answered_by_what_its_sentence_states():
     sentences = [
         labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
-        labelled('Ann Low studied in Oslo.', 'Ann Low', 'Oslo', 'educated at'),
         labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
     ]
-    found = list(reading_examples.from_labelled(sentences, rng(), 3))
-    assert len(found) == 3
-    for example in found:
-        assert answers(example) <= {'York', 'Oslo', 'Bergen', 'Ann Low', 'Max Hill'}
-        if not example.answers:
-            assert not any(example.supports)
+    for example in reading_examples.from_labelled(sentences, rng(), 2):
+        assert answers(example) <= {'York', 'Bergen', 'Ann Low', 'Max Hill'}
+        assert example.answers or not any(example.supports)
 
 
 def test_a_step_of_a_question_is_answered_by_what_the_next_is_about():

@@ -1,6 +1,4 @@
-"""One input of the reader: every token says where in which passage it stands, and what is too long
-is cut, fairly or at its end.
-"""
+"""One input of the reader: where each token stands, and how what is too long is cut."""
 
 import numpy as np
 import pytest
@@ -42,10 +40,11 @@ def test_each_passage_begins_after_a_separator():
 
 @pytest.mark.parametrize('most', [32, 40, 64])
 def test_an_input_is_never_longer_than_asked_for(most):
-    long = ['word ' * 300, 'short one', 'word ' * 90]
-    found = read(most, passages=long)
+    found = read(most, passages=['word ' * 300, 'short one', 'word ' * 90])
     assert len(found.tokens) <= most
     assert (found.passage == 1).sum() == 2  # the short one is whole
+    found = read(448, question='why ' * 1000)  # which leaves room for the passages
+    assert len(found.tokens) <= 448 and (found.passage == 0).sum() > 5
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 120))
@@ -64,8 +63,3 @@ def test_the_first_passages_are_whole_and_the_last_are_cut(lengths, room):
         kept.append(min(length, left))
         left -= kept[-1]
     assert lengths_in_turn(np.array(lengths, np.int64), room).tolist() == kept
-
-
-def test_a_question_of_many_words_leaves_room_for_the_passages():
-    found = read(question='why ' * 1000)
-    assert len(found.tokens) <= 448 and (found.passage == 0).sum() > 5

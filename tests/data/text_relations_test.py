@@ -1,6 +1,4 @@
-"""The batches of a relation encoder for any text: what rows and questions have one label is what
-they say.
-"""
+"""The batches of a relation encoder for any text: rows and questions of a label say the same."""
 
 import collections
 import json
@@ -204,16 +202,6 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
             assert label in names and tokens[r1] == prepared.special.r1
     # No two labels for one direction: what states the same would be held apart.
     assert len(set(names.values())) == len(names) > 6
-
-
-def test_relations_whose_names_leave_no_token_are_left_out(prepared, corpora, tmp_path):
-    mark = '\u0301'  # an accent without a letter
-    write(tmp_path / 'more.jsonl', *[(f'{mark} met York', mark, 'York', 'empty')] * 2)
-    more = (*corpora[0], str(tmp_path / 'more.jsonl')), corpora[1]
-    source = make(prepared, more, relations=4)
-    assert {label // 2 for *_, label, _ in rows_of(source[0])} == set(range(4))
-    with pytest.raises(InputError, match='relations: only 4 are stated twice'):
-        make(prepared, more, relations=5)
 
 
 def test_text_of_a_tokenizer_without_question_words_is_refused(prepared):

@@ -1,21 +1,14 @@
-"""Batches of the language model: what is hidden, which entries are gold, and what null must be
-right for.
-"""
-
-import types
+"""Batches of the language model: what is hidden, which entries are gold, what null is for."""
 
 import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
-from opql_jax.data import passage_records
-from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.data.sources.names import NameSource
 from opql_jax.data.sources.open_questions import MOST_EXCLUDED, OpenQuestionSource
-from opql_jax.data.tokenizer import SpecialIds
 
 import tiny_training
 
@@ -27,9 +20,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def memory(prepared):
-    """Columns (topic, target, passages) of a memory that holds three quarters of the pairs, some of
-    them of two passages.
-    """
+    """Columns of a memory of three quarters of the pairs, some of them of two passages."""
     rng = np.random.default_rng(0)
     kept = np.flatnonzero(rng.random(len(prepared.pairs['topic'])) < 0.75)
     topic, target, passage = (prepared.pairs[name][kept] for name in ('topic', 'target', 'passage'))
@@ -49,16 +40,6 @@ def rows_of(buckets):
 def cloze(prepared, memory, **options):
     entries = None if memory is None else EntryIndex(*memory)
     return ClozeSource(prepared, entries=entries, rows=32, seed=1, **options)
-
-
-def test_entries_are_found_by_pair_but_those_of_the_passage_alone(memory):
-    topic, target, passages = memory
-    entries = EntryIndex(*memory)
-    asked = [(topic[0], target[0], -1), (topic[5], target[5], passages[5, 0]), (0, 999, -1)]
-    for a, b, p in [*asked, (topic[7], target[7], 3)]:
-        same = (topic == a) & (target == b) & ~((passages == p).any(axis=1) & (p >= 0))
-        count, rows = entries.find(np.array([a]), np.array([b]), np.array([p]))
-        assert sorted(rows) == np.flatnonzero(same).tolist() and count.tolist() == [same.sum()]
 
 
 def test_a_cloze_hides_its_label_and_its_topics_are_visible(prepared, memory):
@@ -168,39 +149,3 @@ def test_names_of_all_entities_are_put_in_place_of_a_topic(prepared):
     assert len(set(entities)) == len(entities) > 35 and starts == {1, after_who_saw}
     with pytest.raises(InputError, match='no question has just one topic'):
         NameSource(prepared, asked[1:2])
-
-
-def test_every_entity_is_read_so_many_times(prepared):
-    asked = [question(0, [1]), Question('x', 'who saw it', ((8, 10),), (-1,))]
-    source = NameSource(prepared, asked, seed=3)
-    tokens, start, entity = source.readings(3)
-    assert entity.tolist() == 3 * list(range(len(prepared.vocab)))
-    assert source.num_entities == len(prepared.vocab)
-    contexts = set()
-    for row, at, name in zip(tokens, start, (prepared.vocab.names[e] for e in entity)):
-        named = prepared.tokenizer.encode(name, add_special_tokens=False).ids
-        expected = named[: source.length - at]
-        assert row[at : at + len(expected)].tolist() == expected and len(row) <= source.length
-        contexts.add(int(at))
-    assert len(contexts) > 1
-    # What does not fit is put into the shortest question, where the name comes first, and cut.
-    source.length = 4
-    tokens, start, _ = source.readings(1)
-    assert {len(row) for row in tokens} == {4} and set(start) == {1}
-
-
-def rich_text(folder, mentions, tokens=122):
-    """A text of full pieces, each with so many mentions of other entities, three tokens long."""
-    starts = np.linspace(0, tokens - 3, mentions).astype(np.int32)
-    numbers, entities = np.arange(10, 10 + tokens), np.arange(mentions)
-    piece = TokenisedPassage(np.int32(numbers), starts, starts + 3, np.int32(entities))
-    passage_records.write_passages(folder / 'text', [passage_records.encode_passage(piece)] * 40)
-    records = passage_records.PassageRecords(folder / 'text')
-    special = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7)
-    return types.SimpleNamespace(records=records, special=special)
-
-
-def test_a_longer_bucket_has_room_for_all_topics(tmp_path):
-    text = rich_text(tmp_path, 17)
-    rows = list(rows_of(ClozeSource(text, rows=64, topics=16, buckets=((144, 64),))[0].texts))
-    assert len(rows) == 64 and all(row['used'].all() and not row['left_out'] for row in rows)

@@ -1,6 +1,4 @@
-"""MSF's files as a corpus with queries: one for a part of it,
-whatever data sets it is read from.
-"""
+"""MSF's files as a corpus with queries."""
 
 import pytest
 
@@ -38,12 +36,6 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     assert question.answers and not question.unknown_answers
 
 
-def test_what_the_corpus_does_not_name_is_unknown(folder, tmp_path):
-    other, _ = Msf(str(folder), 'test').read(tmp_path / 'rejected.jsonl')
-    (asked,) = Msf(str(folder), hops=(2,)).questions(other, tmp_path / 'rejected.jsonl').values()
-    assert {q.topic_entity for q in asked} == {-1} and all(q.unknown_answers for q in asked)
-
-
 def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
     files = readers.identity(Msf(str(folder), 'test', (1, 3)))['files']
     assert [*files] == [
@@ -56,11 +48,7 @@ def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
 
 @pytest.mark.parametrize(
     ('part', 'hops', 'message'),
-    [
-        ('dev', (1,), "part='dev' is not"),
-        ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3'),
-        ('test', (), r'hops=\(\) not in'),
-    ],
+    [('dev', (1,), "part='dev' is not"), ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3')],
 )
 def test_parts_and_data_sets_that_there_are_not_are_refused(part, hops, message):
     with pytest.raises(InputError, match=message):

@@ -1,6 +1,4 @@
-"""Knowledge bases for the baselines: triples as distant supervision beside a text,
-and as the text.
-"""
+"""Knowledge bases for the baselines: triples as supervision beside a text, and as the text."""
 
 import json
 import pathlib
@@ -78,8 +76,11 @@ def test_files_without_triples_are_refused(tmp_path, text, error):
         triples.read_triples(tmp_path / 'kb.txt', EntityVocab.from_names(NAMES))
 
 
-def test_every_triple_is_asked_for_from_both_ends(folder):
+def test_every_triple_is_asked_for_from_both_ends_beside_the_text_as_it_is(folder):
     prepared = prepared_of(with_triples(folder), folder / 'prepared')
+    plain, files = prepared_of(MetaQA(str(folder)), folder / 'plain'), prepared.manifest.files
+    asked_here = 'questions/1-hop/kb.jsonl'
+    assert files == {**plain.manifest.files, asked_here: files[asked_here]}
     names, asked, expected = prepared.vocab.names, {}, {}
     for question in prepared.questions('1-hop/kb'):
         topic = names[question.topic_entity]
@@ -90,14 +91,6 @@ def test_every_triple_is_asked_for_from_both_ends(folder):
         expected.setdefault((head, relation), set()).add(tail)
         expected.setdefault((tail, f'inverse of {relation}'), set()).add(head)
     assert asked == expected
-
-
-def test_triples_beside_a_text_leave_all_else_as_it_is(folder):
-    plain = prepared_of(MetaQA(str(folder)), folder / 'plain')
-    beside = prepared_of(with_triples(folder), folder / 'beside')
-    assert beside.splits == ['1-hop/kb', *plain.splits]
-    before, after = plain.manifest.files, beside.manifest.files
-    assert after == {**before, 'questions/1-hop/kb.jsonl': after['questions/1-hop/kb.jsonl']}
 
 
 def test_triples_as_text_become_pairs_in_both_directions_and_nothing_else(folder):
@@ -132,16 +125,13 @@ def test_triples_can_come_beside_the_text_and_a_share_of_them_is_drawn_alike_eac
     every, drawn = read(), read(share=0.5)
     assert drawn == read(share=0.5) and {d.text for d in drawn} < {d.text for d in every}
     assert abs(len(drawn) - len(every) / 2) < 3 * (len(every) / 4) ** 0.5
-    prepared = prepared_of(as_text(folder, beside_text=True, share=0.5), folder / 'prepared')
-    assert len(prepared.passages) == 1 + len(drawn)
     for share in (0, 1.5, float('nan'), 1e-9):
         with pytest.raises(InputError, match='share: .* (is not in|draws none)'):
             read(share=share)
 
 
 def test_only_the_baselines_depend_on_the_knowledge_base(folder):
-    """OPQL reads text: neither its files nor what identifies its prepared folder know of kb.txt."""
-    all_readers = plain, *_ = MetaQA(str(folder)), with_triples(folder), as_text(folder)
+    all_readers = MetaQA(str(folder)), with_triples(folder), as_text(folder)
     knows = ['kb.txt' in [pathlib.Path(p).name for p in r.files().values()] for r in all_readers]
     assert knows == [False, True, True]
     before = list(map(readers.identity, all_readers))
@@ -149,5 +139,3 @@ def test_only_the_baselines_depend_on_the_knowledge_base(folder):
         file.write('Up|has_genre|drama\n')
     after = map(readers.identity, all_readers)
     assert [a != b for a, b in zip(before, after)] == knows
-    (folder / 'kb.txt').unlink()
-    prepared_of(plain, folder / 'prepared')

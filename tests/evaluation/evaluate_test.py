@@ -116,19 +116,11 @@ def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
     assert evaluate(None).keys() == {*names, 'hits@1_by_type'}
 
 
-# The table.
-
-
-def test_the_table_has_a_line_for_each_set_with_its_metrics_under_their_names():
+def test_the_table_has_a_line_for_each_set():
     names = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered']
-    metrics = {name: place / 16 for place, name in enumerate(names)}
-    metrics |= {'questions': 12345, 'recall_hop1': 0.5, 'recall_hop2': 1}
-    sets = {'1-hop/unseen_wording': metrics, 'b': metrics | {'mrr': 1.0}}
+    metrics = {name: place / 16 for place, name in enumerate(names)} | {'questions': 12345}
+    sets = {'1-hop/unseen_wording': metrics | {'recall_hop1': 0.5}, 'b': metrics}
     head, first, second = format_table(sets).split('\n')
-    assert first.startswith('1-hop/unseen_wording ') and second.startswith('b ')
-    assert first.endswith('recall_hop1 0.500  recall_hop2 1.000')
-    for name in [*names, 'questions']:
-        end = head.index(f' {name}') + 1 + len(name)  # columns end below their names
-        assert first[end] == ' ', name
-        assert float(first[:end].split()[-1]) == pytest.approx(metrics[name], abs=1e-4), name
-    assert '1.0000' in second and second.split()[1:4] == first.split()[1:4]
+    assert first.startswith('1-hop/unseen_wording ') and first.endswith('recall_hop1 0.500')
+    columns = dict(zip(head.split(), map(float, second.split()[1:])))
+    assert columns == pytest.approx(metrics, abs=1e-4)

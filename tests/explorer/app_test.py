@@ -2,7 +2,6 @@
 
 import errno
 import html
-import importlib.metadata
 import itertools
 import json
 import re
@@ -29,7 +28,6 @@ httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
 from opql_jax.explorer import app, entity_graph, guard
-from opql_jax.explorer.rendering import STATIC
 from opql_jax.explorer.suggestions import suggest
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
@@ -62,21 +60,6 @@ def snippets(page):
     """What a page gives to copy."""
     found = re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page.text, re.S)
     return list(map(html.unescape, found))
-
-
-def test_a_question_is_answered_with_the_sentences_it_rests_on(client, kb):
-    page = client.get('/', params={'q': QUESTION})
-    assert page.status_code == 200
-    answer = kb.ask(QUESTION)
-    for one in answer.to_record(5)['answers']:
-        assert one['entity'] in words(page.text)
-        assert all(fact['sentence'] in words(page.text) for fact in one['path'])
-    assert f'probability {answer.probabilities[0]:.2f}' in words(page.text)
-    path = answer.paths(answer.names[0], 1)[0]
-    assert f'<mark>{html.escape(path[-1].target)}</mark>' in page.text
-    chain = re.search(r'<p class="path">(.*?)</p>', page.text)[1]
-    names = re.findall('<span>(.*?)</span>', chain)
-    assert list(map(html.unescape, names)) == [path[0].topic, *(fact.target for fact in path)]
 
 
 def citations(page):
@@ -123,18 +106,17 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
     page = client.get('/', params={'q': question}).text
     record = kb.ask(question).to_record(10)
     best, folded = re.fullmatch(r'.*<div class="best">(.*?)</div>(.*)', page, re.S).groups()
-    assert record['sure']
-    assert record['answers'][0]['entity'] in best
-    assert 'probability' in words(best)
+    answer, *others = record['answers']
+    assert f'<mark>{html.escape(answer["entity"])}</mark>' in best
+    assert f'probability {answer["probability"]:.2f}' in words(best)
     summary = folded.partition('<details>')[2].partition('</summary>')[0]
-    assert words(summary) == f'{len(record["answers"]) - 1} other answers'
-    # Each sentence is cited once, by a number; the first answer's come first, and all that is cited
-    # is in the text.
+    assert words(summary) == f'{len(others)} other answers'
+    # Each sentence is cited once, by a number; the first answer's come first.
     cited = [sentence for sentence, _ in citations(page)]
     rests_on = [fact['sentence'] for one in record['answers'] for fact in one['path']]
     assert cited == list(dict.fromkeys(rests_on))
     first = [cited[int(number) - 1] for number in re.findall(r'href="#cite-(\d+)"', best)]
-    assert first == [fact['sentence'] for fact in record['answers'][0]['path']]
+    assert first == [fact['sentence'] for fact in answer['path']]
     assert set(re.findall(r'href="#(cite-\d+)"', page)) == set(re.findall(r'id="(cite-\d+)"', page))
 
 
@@ -178,41 +160,28 @@ def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
         assert record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
     assert kb.query(suggested.query).names
     # From then on pages of what cannot be answered have them, too.
-    refused = words(client.get('/', params={'q': 'Ingrid Solberg . .'}).text)
-    assert suggested.query in refused and suggested.questions[0] in refused
-    assert set(map(html.unescape, re.findall(r'name=[^>]*>(.*?)</a>', page))) <= set(kb.vocab.names)
+    assert suggested.query in words(client.get('/', params={'q': 'Ingrid Solberg . .'}).text)
 
 
 def test_entities_and_documents_are_searched_and_counted(client, kb):
-    assert f'{len(kb.vocab):,} entities' in words(client.get('/entities').text)
     page = client.get('/entities', params={'text': 'SOLBERG'})
     assert '1 entity' in words(page.text) and 'name=Ingrid+Solberg' in page.text
-    listed = re.findall(r'</a> <small>(\w+), ', client.get('/entities').text)
-    dates_last = sorted(listed, key=lambda kind: kind in ('date', 'quantity'))
-    assert listed == dates_last != [] and 'date' in kb.vocab.kinds
     people = kb.vocab.kinds.count('person')
     assert f'{people} entities' in words(client.get('/entities', params={'kind': 'person'}).text)
     documents = set(kb.prepared.passages['doc_id'].to_pylist())
     assert f'{len(documents)} documents' in words(client.get('/documents').text)
     text = lambda name: kb.prepared.document_text(name).casefold()
-    born = [name for name in documents if 'born in aarhus' in text(name)]
+    born = {name for name in documents if 'born in aarhus' in text(name)}
     found = client.get('/documents', params={'text': 'Born in Aarhus'}).text
-    assert set(re.findall(r'/document\?id=(\w+)', found)) == set(born) != set()
-    assert re.search(r'last changed on \d{4}-\d\d-\d\d', found)
+    assert set(re.findall(r'/document\?id=(\w+)', found)) == born != set()
 
 
 def test_the_date_that_a_document_states_is_shown_with_it(client):
-    for page in ('/documents', f'/document?{urllib.parse.urlencode({"id": "a/b?<x>"})}'):
-        assert words(client.get(page).text).count('1998-05-06') == 1 + ('?' in page)
     asked = {'q': 'Ingrid Solberg . directed', 'top': 100}
-    facts = [
-        fact
-        for answer in client.get('/api/ask', params=asked).json()['answers']
-        for fact in answer['path']
-    ]
-    dates = {(fact['document'], fact.get('date')) for fact in facts}
-    assert ('a/b?<x>', '1998-05-06') in dates and len(dates) > 1
-    assert {date for document, date in dates if document != 'a/b?<x>'} == {None}
+    answers = client.get('/api/ask', params=asked).json()['answers']
+    dates = {fact['document']: fact.get('date') for one in answers for fact in one['path']}
+    assert dates.pop('a/b?<x>') == '1998-05-06' and {*dates.values()} == {None}
+    assert '1998-05-06' in words(client.get('/documents').text)
     assert ', 1998-05-06' in words(client.get('/', params=asked).text)
 
 
@@ -224,8 +193,6 @@ def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     assert len(boxes) > 5
     for (x, y, width, height), (left, top, wide, high) in itertools.combinations(boxes, 2):
         assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
-    ((_, colour),) = [one for one in drawn.legend if one[0] == 'person']
-    assert colour == 'kind-person' and f'.{colour} ' in (STATIC / 'style.css').read_text()
 
 
 def test_a_sentence_stands_once_on_the_page_of_an_entity_and_mentions_are_links(client, kb):
@@ -241,20 +208,6 @@ def test_a_sentence_stands_once_on_the_page_of_an_entity_and_mentions_are_links(
     near = {kb.vocab.names[one.entity] for one in entity_graph.neighbours(kb, row)}
     linked = re.findall(r'<a href="/entity\?name=(.*?)"', ''.join(text for text, _ in facts))
     assert set(map(urllib.parse.unquote_plus, map(html.unescape, linked))) == near
-    drawn = re.findall('<title>(.*?), (\\w+)</title><rect', page)
-    assert {'date', 'quantity'}.isdisjoint(kind for _, kind in drawn) and len(drawn) > 1
-
-
-def test_programs_find_what_the_api_takes_and_whether_it_is_well(client, kb):
-    page, paths = (
-        words(client.get('/docs').text),
-        ('/api/ask', '/api/retrieve', '/api/document', '/health'),
-    )
-    for name in (*(f'GET {path}' for path in paths), 'probability', 'by_sentences', 'start'):
-        assert name in page
-    version, passages = importlib.metadata.version('opql-jax'), len(kb.prepared.passages)
-    well = {'status': 'ok', 'version': version, 'passages': passages}
-    assert client.get('/health').json() == well
 
 
 def test_every_link_of_every_page_leads_somewhere(client):
@@ -282,10 +235,8 @@ def test_what_the_text_says_is_never_markup(client):
 
 
 def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
-    names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
-    many = {'q': f'Who directed {", ".join(names)}?'}
-    told = client.get('/api/retrieve', params=many).json()['note']
-    assert 'not Erik Lind, Trondheim' in told
+    many = {'q': f'Who directed {", ".join([*films.DOCUMENTS, "Erik Lind", "Trondheim"])}?'}
+    assert 'not Erik Lind, Trondheim' in client.get('/api/retrieve', params=many).json()['note']
     assert 'not Erik Lind, Trondheim' in words(client.get('/', params=many).text)
     assert 'note' not in client.get('/api/retrieve', params={'q': QUESTION}).json()
     monkeypatch.setattr(app.time_limit, 'SERVED', 0)
@@ -324,35 +275,24 @@ def test_a_name_that_is_not_ours_is_refused(folder):
         assert called(host).get('/').status_code == 200
 
 
-def test_a_server_of_all_addresses_has_any_name(folder):
-    made = app.make_app(folder, hosts=None, token='sécret')
-    client = TestClient(made, base_url='http://any.example', follow_redirects=False)
-    assert client.get('/').status_code == 401
-    # A header is bytes, and programs write UTF-8.
-    assert client.get('/', headers={'Authorization': 'Bearer sécret'.encode()}).status_code == 200
-
-
 def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatch):
-    shutil.copytree(folder, tmp_path / 'moved.kb')
-    make = lambda hosts: TestClient(
-        app.make_app(tmp_path / 'moved.kb', hosts, 'x'), headers={'Authorization': 'Bearer x'}
-    )
-    clients = {'http://localhost': make(guard.LOOPBACK), 'http://kb.example': make({'kb.example'})}
-    (tmp_path / 'moved.kb').rename(tmp_path / 'elsewhere')
-    for base, client in clients.items():
-        found = client.get(f'{base}/api/ask', params={'q': QUESTION})
-        assert found.status_code == 503 and 'moved.kb is no longer there' in found.json()['error']
-        assert (str(tmp_path) in found.json()['error']) == (base == 'http://localhost')
-    (tmp_path / 'elsewhere').rename(tmp_path / 'moved.kb')
+    moved = shutil.copytree(folder, tmp_path / 'moved.kb')
 
     def unreadable(*_):
-        raise PermissionError(errno.EACCES, 'Permission denied', str(tmp_path / 'moved.kb'))
+        raise PermissionError(errno.EACCES, 'Permission denied', str(moved))
 
     monkeypatch.setattr(app.views, 'documents', unreadable)
-    for base, client in clients.items():
-        found = client.get(f'{base}/documents')
-        assert found.status_code == 503 and 'Permission denied' in found.text
-        assert (str(tmp_path) in found.text) == (base == 'http://localhost')
+    make = lambda hosts: TestClient(
+        app.make_app(moved, hosts, 'x'), headers={'Authorization': 'Bearer x'}
+    )
+    clients = {'http://localhost': make(guard.LOOPBACK), 'http://kb.example': make({'kb.example'})}
+    for path, said in (('documents', 'Permission denied'), ('api/ask?q=x', 'is no longer there')):
+        for base, client in clients.items():
+            found = client.get(f'{base}/{path}')
+            assert found.status_code == 503 and said in found.text
+            assert (str(tmp_path) in found.text) == (base == 'http://localhost')
+        if moved.exists():
+            moved.rename(tmp_path / 'elsewhere')
 
 
 def test_a_trained_model_has_no_pages(folder, monkeypatch):
@@ -365,15 +305,17 @@ def test_a_trained_model_has_no_pages(folder, monkeypatch):
 
 
 def test_with_a_token_nobody_gets_in_without_it(folder):
-    made = app.make_app(folder, hosts={'kb.example'}, token='secret')
-    fresh = lambda: TestClient(made, base_url='http://kb.example', follow_redirects=False)
+    """Under any name, as a server of all addresses has; a header is bytes, here UTF-8."""
+    made = app.make_app(folder, hosts=None, token='sécret')
+    fresh = lambda: TestClient(made, base_url='http://any.example', follow_redirects=False)
     assert fresh().get('/api/ask', params={'q': QUESTION}).status_code == 401
     assert fresh().get('/', params={'token': 'wrong'}).status_code == 401
-    assert fresh().get('/', headers={'Authorization': 'Bearer wrong'}).status_code == 401
-    assert fresh().get('/', headers={'Authorization': 'Bearer secret'}).status_code == 200
+    for token, status in (('wrong', 401), ('sécret', 200)):
+        headers = {'Authorization': f'Bearer {token}'.encode()}
+        assert fresh().get('/', headers=headers).status_code == status
     browser = fresh()
-    let_in = browser.get('/', params={'token': 'secret'})
-    assert let_in.status_code == 303 and 'secret' not in let_in.headers['location']
+    let_in = browser.get('/', params={'token': 'sécret'})
+    assert let_in.status_code == 303 and 'cret' not in let_in.headers['location']
     assert 'HttpOnly' in let_in.headers['set-cookie'] and browser.get('/').status_code == 200
 
 
@@ -399,12 +341,8 @@ def test_the_command_serves_until_it_is_interrupted(folder):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:
         try:
             address = served.stdout.readline().strip()
-            found = {'answers': []}
-            query = urllib.parse.urlencode({'q': QUESTION})
-            while not found['answers']:  # the first answer may come late
-                with urllib.request.urlopen(f'{address}api/ask?{query}') as response:
-                    found = json.load(response)
-            assert found['answers']
+            with urllib.request.urlopen(f'{address}health') as response:
+                assert json.load(response)['status'] == 'ok'
         finally:
             served.terminate()
         assert served.wait(30) == 0

@@ -161,37 +161,6 @@ def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window
 
 
 @pytest.mark.slow
-def test_a_document_is_forgotten_the_answer_changes_and_comes_back(window, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / 'films.kb')
-    with served(tmp_path / 'films.kb') as address:
-        page = window(address)
-
-        def answers():
-            page.goto(PAGES['answers to a query'][0])
-            return page.locator('.answers h2 a').all_inner_texts()
-
-        assert LONG_NAME in answers()
-        page.goto('/documents')
-        page.get_by_role('link', name=LONG_NAME).click()
-        page.get_by_role('button', name='Forget this document').click()
-        assert f'{LONG_NAME} was forgotten' in page.locator('.note').inner_text()
-        assert findings(page) == []
-        assert LONG_NAME not in answers()
-        page.goto('/documents')
-        page.get_by_role('button', name='Undo').click()
-        expect(page.locator('.note')).to_have_count(0)
-        assert LONG_NAME in answers()
-
-        page.goto('/documents')
-        page.get_by_label('What it is about').fill('Winter Tide')
-        text = 'Winter Tide is a drama film of 1975. It was directed by Ingrid Solberg.'
-        page.get_by_label('The text').fill(text)
-        page.get_by_role('button', name='Add').click()
-        expect(page.locator('h1')).to_have_text('Winter Tide')
-        assert 'Winter Tide' in answers()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('kind', PAGES)
 def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
     page = window(address, viewport={'width': 360, 'height': 640})
@@ -207,24 +176,6 @@ def test_axe_finds_nothing(window, address, kind, scheme):
     page = window(address, color_scheme=scheme)
     page.goto(PAGES[kind][0])
     assert findings(page) == []
-
-
-@pytest.mark.slow
-def test_everything_works_without_scripts(window, address):
-    page = window(address, java_script_enabled=False)
-    page.goto('/')
-    page.locator('#q').fill(QUESTION)
-    page.get_by_role('button', name='Ask').click()
-    expect(page.locator('.best h2')).to_have_count(1)
-    page.get_by_text('other answers').click()
-    expect(page.locator('.others h2').first).to_be_visible()
-    page.get_by_role('link', name='The same as a query').click()
-    expect(page.locator('.snippet')).to_have_count(3)
-    page.go_back()
-    page.locator('.answers h2 a').first.click()
-    expect(page.locator('figure svg')).to_have_count(1)
-    page.locator('main p a[href^="/document"]').first.click()
-    expect(page.locator('.text a')).not_to_have_count(0)
 
 
 @pytest.mark.slow

@@ -72,10 +72,10 @@ def is_closed(connection, timeout):
 def test_unfinished_heads_hold_up_nobody_and_are_closed_in_time(seconds):
     seconds('head', 3.0)
     with serving(answers) as port, contextlib.ExitStack() as opened:
-        clients = []
-        for _ in range(CONNECTIONS + 20):
-            clients.append(opened.enter_context(socket.create_connection(('127.0.0.1', port))))
-            clients[-1].sendall(HEAD)
+        connect = lambda: opened.enter_context(socket.create_connection(('127.0.0.1', port)))
+        clients = [connect() for _ in range(CONNECTIONS + 20)]
+        for client in clients:
+            client.sendall(HEAD)
         began = time.monotonic()
         assert ask(port) == 200
         # Nobody waited for a head: the oldest made room.

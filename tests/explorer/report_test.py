@@ -1,10 +1,11 @@
 """The report page: its figures are those of the tables, and text is never markup in it."""
 
 import collections
-import html.parser
+import html
 import itertools
 import json
 import os
+import re
 
 import pytest
 
@@ -48,39 +49,17 @@ def page(folder, tmp_path_factory):
     return file.read_text(encoding='utf-8')
 
 
-class Tables(html.parser.HTMLParser):
-    """The rows of a page's tables by caption, its elements, and their attributes."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.rows, self.elements, self.attributes = collections.defaultdict(list), set(), set()
-        self._caption = self._inside = None
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.add(tag)
-        self.attributes |= {name for name, _ in attributes}
-        if tag == 'table':
-            self._caption = ''
-        elif tag == 'tr':
-            self.rows[self._caption].append([])
-        elif tag in ('td', 'th'):
-            self.rows[self._caption][-1].append('')
-        self._inside = tag
-
-    def handle_endtag(self, tag):
-        self._inside = None
-
-    def handle_data(self, data):
-        if self._inside == 'caption':
-            self._caption += data.strip()
-        elif self._inside in ('td', 'th'):
-            self.rows[self._caption][-1][-1] += data
+def plain(markup):
+    return html.unescape(re.sub('<.*?>', '', markup, flags=re.S)).strip()
 
 
 @pytest.fixture(scope='module')
 def tables(page):
-    return Tables(page).rows
+    """The rows of the page's tables, by caption."""
+    found = re.findall(r'<table.*?<caption.*?>(.*?)</caption>(.*?)</table>', page, re.S)
+    cells = lambda row: list(map(plain, re.findall(r'<t[dh].*?>(.*?)</t[dh]>', row, re.S)))
+    rows = lambda table: list(map(cells, re.findall('<tr.*?</tr>', table, re.S)))
+    return {plain(name): rows(table) for name, table in found}
 
 
 def mentions_of(kb):
@@ -104,11 +83,9 @@ def test_the_counts_are_those_of_the_tables(tables, kb):
 def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
     mentions = mentions_of(kb)
     _, *rows = tables['By kind']
-    assert {kind: int(entities) for kind, entities, *_ in rows} == collections.Counter(
-        kb.vocab.kinds
-    )
-    for kind, _, of_kind, leading, examples in rows:
+    for kind, entities, of_kind, leading, examples in rows:
         members = [number for number, other in enumerate(kb.vocab.kinds) if other == kind]
+        assert int(entities) == len(members)
         assert int(of_kind) == sum(mentions[number] for number in members)
         assert int(leading) == sum(topic in members for topic in kb.memory.topic.tolist())
         assert any(kb.vocab.names[number] in examples for number in members)
@@ -127,11 +104,11 @@ def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     assert 'not blank' in reason
 
 
-def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page):
-    seen = Tables(page)
-    assert HOSTILE in {cell for rows in seen.rows.values() for row in rows for cell in row}
-    assert not seen.elements & {'script', 'img', 'link', 'a', 'iframe', 'object', 'form', 'base'}
-    assert not seen.attributes & {'src', 'href', 'onerror', 'onload', 'srcset', 'action'}
+def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page, tables):
+    assert HOSTILE in {cell for rows in tables.values() for row in rows for cell in row}
+    elements = set(re.findall(r'<(\w+)', page))
+    assert not elements & {'script', 'img', 'link', 'a', 'iframe', 'object', 'form', 'base'}
+    assert not re.search(r'<[^>]*\b(src|href|on\w+|srcset|action)=', page)
     assert 'url(' not in page and '@import' not in page and '://' not in page
     assert "default-src 'none'" in page and page.count('<style>') == page.count('</style>') == 1
 

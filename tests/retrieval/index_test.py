@@ -32,14 +32,6 @@ def test_what_was_built_is_read_again(tmp_path):
         np.testing.assert_allclose(np.linalg.norm(index.vectors, axis=1), 1, rtol=1e-6)
 
 
-def test_the_same_corpus_gives_the_same_bytes(tmp_path):
-    corpus = corpus_of({'Ada': 'Ada met [Babbage].', 'Babbage': 'A man of [London].'})
-    for name in 'ab':
-        build(tmp_path / name, corpus)
-    first, second = ({f.name: f.read_bytes() for f in (tmp_path / name).iterdir()} for name in 'ab')
-    assert first == second
-
-
 def test_word_scores_are_those_of_bm25(tmp_path):
     texts = {'Red fox': 'The fox runs. Foxes ran away.', 'Dog': 'A dog sleeps near a fox'}
     texts['Empty'] = 'The of.'

@@ -14,16 +14,12 @@ from opql_jax.retrieval.view import Question
 from opql_jax.retrieval.words import words_of
 
 WORLD = {
-    'Ada Lovelace': (
-        '[Ada Lovelace] was a mathematician. She was the daughter of [Lord '
-        'Byron]. She liked [horses].'
-    ),
+    'Ada Lovelace': 'A mathematician. She was the daughter of [Lord Byron]. She liked [horses].',
     'Lord Byron': 'The poet died in [Missolonghi] of a fever.',
     'Charles Babbage': 'Designed engines in [London]. Some were never built.',
     'Analytical Engine': 'A machine of brass, designed by [Charles Babbage].',
     'Punched card': 'Paper with holes that the [Analytical Engine] would have read.',
     'Cricket': 'A game with a bat, much played in summer.',
-    'Fever': 'A patient is hot.',
     'Greek revolt': 'In [Missolonghi] the town withstood sieges.',
     'Beer': 'It is brewed from barley.',
 }
@@ -43,16 +39,16 @@ def titles(index, ranked) -> list[str]:
 
 
 def test_a_title_that_the_first_passage_names_is_followed(index):
-    question = 'Where did the father of Ada Lovelace, whose daughter she was, end?'
-    ranked = Ranker(index).rank(ask(index, question, 'Ada Lovelace'), 2)
-    two = ['Ada Lovelace', 'Lord Byron']
-    assert titles(index, ranked) == two
-    reason = ranked[1].reason
-    assert reason.link == 'to_title'
-    assert [index.titles[reason.previous], index.titles[reason.entity]] == two
+    text = 'Where did the father of Ada Lovelace, whose daughter she was, end?'
+    question = ask(index, text, 'Ada Lovelace')
+    first, second = Ranker(index).rank(question, 2)
+    assert titles(index, [first, second]) == ['Ada Lovelace', 'Lord Byron']
+    reason = second.reason
+    assert (reason.link, reason.previous, reason.entity) == ('to_title', 0, 1)
     start, end = reason.sentence
     assert index.texts[reason.previous][start:end].strip() == 'She was the daughter of Lord Byron.'
-    assert ranked[0].reason == rank.Reason('direct')
+    assert first.reason == rank.Reason('direct')
+    assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
 
 def test_a_passage_that_names_the_title_of_the_first_is_found(index):
@@ -100,13 +96,6 @@ def test_many_questions_are_ranked_as_one_by_one(index):
 def test_what_cannot_be_asked_is_told(index, question, k, message):
     with pytest.raises(InputError, match=message):
         Ranker(index).rank(question, k)
-
-
-def test_links_are_not_followed_unless_wanted(index):
-    text = 'Where did the father of Ada Lovelace, whose daughter she was, end?'
-    question = ask(index, text, 'Ada Lovelace')
-    assert {each.reason.link for each in Ranker(index).rank(question, 9)} > {'direct'}
-    assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
 
 @pytest.mark.parametrize('seed', range(6))

@@ -1,6 +1,5 @@
 """What the generated text says, read back from it."""
 
-import hashlib
 import itertools
 import re
 
@@ -63,9 +62,3 @@ def walk(facts, topic, chain):
                     found.add(subject)
         reached = found - {topic}
     return reached
-
-
-def digest(directory):
-    files = sorted(path for path in directory.rglob('*') if path.is_file())
-    sha = lambda path: hashlib.sha256(path.read_bytes()).hexdigest()
-    return {str(path.relative_to(directory)): sha(path) for path in files}

@@ -1,13 +1,7 @@
-"""The synthetic world for language models: what its training text keeps silent about, and what its
-questions ask.
-"""
+"""The synthetic world for language models: what its training text is silent about; questions."""
 
-import collections
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -17,7 +11,7 @@ from opql_jax.datasets.synthetic.questions import question_type
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import generate
 
-from synthetic_text import digest, read_facts, sentences_of, walk
+from synthetic_text import read_facts, sentences_of, walk
 
 SIZE, SHARE = 400, 0.15
 CORPORA = ('train', 'facts', 'changed')
@@ -81,34 +75,15 @@ def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(wo
     assert not stated['train'] & stated['facts']
 
 
-def assert_silent(documents, pairs):
-    """No page of one of a pair mentions the other, and no sentence mentions both."""
-    for document in documents:
+def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(corpora, stated):
+    """No page of one mentions the other, and no sentence mentions both."""
+    held_out = {frozenset(fact[1:]) for fact in stated['facts']}
+    keys_in = lambda sentence: {part.split('>')[0] for part in sentence.split('<')[1:]}
+    for document in corpora['train']:
         together = [(document.title_entity, mention.entity) for mention in document.mentions]
         for sentence in sentences_of(document):
             together += itertools.combinations(keys_in(sentence), 2)
-        assert pairs.isdisjoint(map(frozenset, together))
-
-
-def test_no_training_page_says_anything_about_both_entities_of_a_held_out_fact(corpora, stated):
-    assert_silent(corpora['train'], {frozenset(fact[1:]) for fact in stated['facts']})
-
-
-def keys_in(sentence):
-    return {part.split('>')[0] for part in sentence.split('<')[1:]}
-
-
-def test_a_share_of_the_subjects_of_every_relation_is_held_out_with_all_objects(world, stated):
-    held, known = (
-        {(relation, s) for relation, s, _ in stated[name]} for name in ('facts', 'train')
-    )
-    functional = {group for group in held if group[0] != 'married_to'}
-    assert not functional & known
-    subjects = collections.Counter(r for r, _ in held | known if r != 'married_to')
-    chosen = collections.Counter(relation for relation, _ in functional)
-    assert chosen == {relation: round(SHARE * count) for relation, count in subjects.items()}
-    couples = collections.Counter(relation for relation, _, _ in stated['facts'])['married_to']
-    assert couples == round(SHARE * len(world.facts['married_to'].subjects))
+        assert held_out.isdisjoint(map(frozenset, together))
 
 
 def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_had(world, stated):
@@ -128,11 +103,7 @@ def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, question
         for row in rows:
             marked = [row['question'][start:end] for start, end in row['topics']]
             assert marked == [names[key] for key in row['entities']]
-            assert set(row['answers']) <= set(names)
-            assert row['answers']
-            assert not set('[]{}') & set(row['question'])
-            assert row['topics'] == sorted(row['topics'])
-            assert len(set(row['entities'])) == len(row['entities'])
+            assert row['answers'] and set(row['answers']) <= set(names)
         assert len({row['question'] for row in rows}) == len(rows)
         ids |= {row['id'] for row in rows}
     assert len(ids) == sum(map(len, questions.values()))
@@ -216,34 +187,11 @@ def test_conjunctions_need_both_topics(stated, questions):
     for row in questions['conjunction'] + split_by_kind(questions['train'])[2]:
         alone = constraints_of(row, everything)
         assert set(row['answers']) == set.intersection(*alone)
-        assert 1 <= len(row['answers']) <= 5
-        assert row['hops'] == 1
-        assert max(map(len, alone)) > len(row['answers'])
-
-
-def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path):
-    code = (
-        'import sys; from opql_jax.datasets.synthetic.lm_world import write_lm_world as write; '
-        'write(sys.argv[1], seed=int(sys.argv[2]), num_documents=150, num_train=200, num_eval=50)'
-    )
-    path = os.pathsep.join(sys.path)
-    for name, hash_seed, seed in (('a', '1', '5'), ('b', '2', '5'), ('c', '1', '6')):
-        environment = {**os.environ, 'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': path}
-        command = [sys.executable, '-c', code, str(tmp_path / name), seed]
-        said = subprocess.check_output(command, env=environment, stderr=subprocess.STDOUT)
-        assert not said
-    a, b, c = (digest(tmp_path / name) for name in 'abc')
-    assert a == b and len(a) == len(CORPORA) + len(lm_world.QUESTION_FILES) + 2
-    assert not set(a.values()) & set(c.values())
+        assert max(map(len, alone)) > len(row['answers']) >= 1
 
 
 @pytest.mark.parametrize(
-    'size, share, error',
-    [
-        (50, 0, 'between 0 and 1, got 0'),
-        (50, 1, 'between 0 and 1, got 1'),
-        (20, 0.01, '20 are too'),
-    ],
+    'size, share, error', [(50, 1, 'between 0 and 1, got 1'), (20, 0.01, '20 are too')]
 )
 def test_a_bad_share_and_a_world_too_small_for_a_file_are_errors(tmp_path, size, share, error):
     with pytest.raises(ValueError, match=error):

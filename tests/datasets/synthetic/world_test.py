@@ -1,6 +1,4 @@
-"""The synthetic world: what its pages say, what its questions ask, and that nothing else is in
-them.
-"""
+"""The synthetic world: what its pages say and what its questions ask, and nothing else."""
 
 import collections
 import itertools
