@@ -1,7 +1,8 @@
 """Yes or no, where a sentence says in a question's own words what that asks, or denies it.
 
 'Did Ada Finch lead the first survey of the Harl?' is yes by 'Finch led the first full survey of the
-Harl in 1911.' Of other questions the plain ones of `fact_questions` may decide.
+Harl in 1911.' Of other questions the plain ones of `fact_questions` may decide; where
+these do not, the reader says what is likelier.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from opql_jax.retrieval.words import words_of
 
 _ASKS = re.compile(rf'(?P<aux>{IS}|did|do|does|has|have|had|can|may|must|will) (?P<rest>\S.*)')
 _AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
+_OR = re.compile(r'\bor\b')
+# The greatest probability of what the reader alone takes to be so, which is unsure, and its note.
+_LIKELIER = 0.55
+_NOT_SAID = 'no sentence says this in words: the reader takes it so'
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
 _NUMBER, _NEAR = re.compile(r' \d[\w.]*\b'), 30
 _TOKEN = re.compile(r"@\d|['’]s\b|[^\W_]+(?:[-.,]\w+)*|[^\w\s]")
@@ -86,6 +91,34 @@ def stated(answer: Answer) -> Answer | None:
     if len(said) != 1:
         return None
     ((word, (probability, span)),) = said.items()
+    return _with(answer, word, probability, span)
+
+
+def likelier(answer: Answer) -> Answer | None:
+    """Yes or no as the reader takes the passages; None if it takes them to say neither.
+
+    It is never sure, and rests on the sentence that has most words of the question.
+    """
+    if answer.evidence is None or _OR.search(answer.question.text):
+        return None
+    reading, asked = answer.evidence.reading, frozenset(words_of(answer.question.text))
+    word, probability = max(('yes', reading.yes), ('no', reading.no), key=lambda pair: pair[1])
+    found = []
+    for number, passage in enumerate(answer.evidence.passages):
+        row = answer.store.prepared.passage(passage)
+        sentences = sentences_of(row)
+        cut = sentences[0].start if sentences else 0
+        for start, end in sentences:
+            shared = len(asked.intersection(words_of(row['text'][start:end])))
+            found.append((shared, -number, Span(number, start - cut, end - cut, 1.0)))
+    shared, _, span = max(found, key=lambda each: each[:2], default=(0, 0, None))
+    if reading.unanswered > probability or not shared or span is None:
+        return None
+    return _with(answer, word, min(probability, _LIKELIER), span, _NOT_SAID)
+
+
+def _with(answer: Answer, word: str, probability: float, span: Span, note: str = '') -> Answer:
+    """An answer of one word by one sentence."""
     one = np.ones(1, np.float32)
     return dataclasses.replace(
         answer,
@@ -96,7 +129,7 @@ def stated(answer: Answer) -> Answer | None:
         read={-1: (span,)},
         traces=(),
         plans=(),
-        note='',
+        note=note,
     )
 
 
