@@ -8,6 +8,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from damage import flip
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
@@ -78,12 +79,11 @@ def test_flipped_bits_are_noticed_where_training_goes_on(world, tmp_path, elsewh
     workdir = copied(world / 'model', tmp_path)
     part = workdir / 'checkpoints' / '1' / item.split()[0]
     data = max(part.rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
-    content = bytearray(data.read_bytes())
+    content = data.read_bytes()
     # Among the digests a digit of the last, which is of a moment, or the name of a moment, which
     # remains valid JSON.
     at = {'digests': content.rfind(b'"') - 9, 'digests by name': content.find(b'/mu/') + 1}
-    content[at.get(item, len(content) // 2)] ^= 1
-    data.write_bytes(content)
+    flip(data, at.get(item, len(content) // 2))
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
         elsewhere(tiny_training.run, world / 'prepared', workdir, RELATIONS)
 
@@ -125,9 +125,9 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
 def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, number):
     workdir = copied(world / 'model', tmp_path)
     with Checkpoints(workdir) as checkpoints:
-        saved = jax.tree.map(np.array, dict(checkpoints._manager.restore(1).items()))
-        saved['params']['encoder']['w_r']['kernel'][3, 1] = number
-        checkpoints.save(3, saved['params'], saved['opt_state'], checkpoints.meta(1))
+        params, meta = jax.tree.map(np.array, checkpoints.params(1)), checkpoints.meta(1)
+        params['encoder']['w_r']['kernel'][3, 1] = number
+        checkpoints.save(3, params, {'count': np.zeros(1)}, meta)
     said = f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'
     with pytest.raises(CheckpointError, match=said):
         model_config.load(workdir)
