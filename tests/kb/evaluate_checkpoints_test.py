@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.kb.trained.question_sets import evaluate, evaluate_in_training
 from opql_jax.training import checkpoints, objectives
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
@@ -66,13 +65,6 @@ def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tm
     for step, found in logged.items():
         metrics = json.loads((workdir / f'evaluation/{step}/metrics.json').read_text())
         assert found == pytest.approx(metrics[split]['mrr'])
-
-
-def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
-    options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
-    message = "predictions are of one checkpoint, and step='all' asks for several"
-    with pytest.raises(InputError, match=message):
-        evaluate(kb=str(kb), **options, step='all')
 
 
 def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):

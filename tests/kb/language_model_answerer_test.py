@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import json
 import types
 
@@ -10,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from damage import edit
 from flax import traverse_util
 
 from opql_jax.core.errors import InputError
@@ -20,7 +18,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.trained.trained_kb import TrainedKB
-from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
 from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
@@ -30,7 +27,6 @@ from opql_jax.training.checkpoints import CheckpointError
 
 import question_records
 import tiny_training
-from ann_memories import with_scann
 
 encoder = functools.partial(tiny_training.encoder, num_layers=2)
 OPTIONS = dict(rows=16, k=4, entity_layer=1)
@@ -90,23 +86,6 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
             assert 0 <= hop['null'] <= 1 + 1e-5 - sum(weights)
             assert names[hop['entities'][0]] == hop['evidence'][0]['target']
             assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
-
-
-@with_scann
-def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monkeypatch):
-    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
-    monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
-    model = {**TEXT, 'model': 'lm', 'memory': 'memory'}
-    kb = open_kb(world.root, **model)
-    built = ann_build.build_index(tmp_path / 'index', kb.memory, kb.entity_table, k=16, recall=0.9)
-    # Of a model that was hardly trained the queries are far from all entries: it looks everywhere.
-    edit(tmp_path / 'index', leaves=built.manifest.num_leaves, depth=16 * len(kb.memory))
-    by_index = open_kb(world.root, **model, index=tmp_path / 'index')
-    asked = read_questions(world.root / 'asked.jsonl', kb.vocab)
-    for whole, found in zip(kb.answer(asked), by_index.answer(asked)):
-        hops = zip(itertools.chain(*whole.traces), itertools.chain(*found.traces), strict=True)
-        assert all(np.array_equal(a.entries, b.entries) for a, b in hops)
-    assert kb.identity != by_index.identity
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):

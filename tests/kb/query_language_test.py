@@ -111,13 +111,3 @@ def test_a_full_stop_between_spaces_makes_a_query():
     assert is_query('Ingrid Solberg . directed') and is_query('"A . b" . c')
     questions = 'Who directed J. R. R. Tolkien?/who is it ./Who said "A . b"?/Procter & Gamble?/'
     assert not any(map(is_query, questions.split('/')))
-
-
-def test_without_lark_it_says_what_to_install(monkeypatch):
-    from opql_jax.kb.sets import query_language
-
-    monkeypatch.setitem(__import__('sys').modules, 'lark', None)
-    query_language._parser.cache_clear()
-    with pytest.raises(InputError, match='pip install opql_jax\\[app\\]'):
-        parse('A . b')
-    assert is_query('A . b')

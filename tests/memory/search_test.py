@@ -103,23 +103,19 @@ def test_approx_returns_true_scores_and_no_row_that_is_filtered_out(on_devices, 
 
 
 @pytest.mark.parametrize(
-    ('name', 'chunk'),
-    [(name, 7) for name in search_cases.CASES] + [('ties', chunk) for chunk in (1, 1000, None)],
+    ('name', 'constants'),
+    [
+        *((name, {'_chunk_rows': lambda *_: 7}) for name in search_cases.CASES),
+        *(('ties', {'_chunk_rows': lambda *_, chunk=chunk: chunk}) for chunk in (1, 1000)),
+        ('ties', {}),
+        # Of the queries one at a time, or two beside padding.
+        *((name, {'MAX_SCORE_BYTES': most}) for name in search_cases.CASES for most in (1, 2_700)),
+    ],
 )
-def test_chunks_do_not_change_the_result(patched, name, chunk):
-    if chunk is not None:
-        patched(_chunk_rows=lambda *_: chunk)
-    case, k = search_cases.make(name), search_cases.K[name]
-    expected, kept, _ = search_cases.reference(case, k)
-    scores, ids = run(case, k)
-    np.testing.assert_array_equal(ids, kept)
-    np.testing.assert_array_equal(scores, expected)
-
-
-@pytest.mark.parametrize('most', [1, 2_700])  # one query, or two beside padding
-@pytest.mark.parametrize('name', search_cases.CASES)
-def test_queries_that_are_too_many_at_a_time_find_the_same(patched, name, most):
-    patched(_chunk_rows=lambda *_: 64, MAX_SCORE_BYTES=most)
+def test_neither_chunks_nor_few_queries_at_a_time_change_the_result(patched, name, constants):
+    if 'MAX_SCORE_BYTES' in constants:
+        constants = {'_chunk_rows': lambda *_: 64} | constants
+    patched(**constants)
     case, k = search_cases.make(name), search_cases.K[name]
     expected, kept, _ = search_cases.reference(case, k)
     scores, ids = run(case, k)

@@ -1,7 +1,6 @@
 """Encoding many pairs: the relations are those of the rows one by one, on any number of devices."""
 
 import functools
-import logging
 
 import jax
 import numpy as np
@@ -108,18 +107,6 @@ def assert_same(found, expected):
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
     with pytest.raises(InputError, match=r'a row of \d+ tokens exceeds the longest bucket 24'):
         make(folder, pair_encoding, LENGTHS=(16, 24))[0](rows)
-
-
-def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, caplog):
-    """A shard of a memory may take long: that it is done is too little to say."""
-    encode = make(folder, pair_encoding)[0]
-    with caplog.at_level(logging.INFO, 'opql_jax'):
-        encode(rows)
-    count, unit = len(rows), 'pairs'
-    if pair_encoding != 'marked_pair':
-        pairs = Prepared(folder).pairs
-        count, unit = len(np.unique(pairs['passage'][rows])), 'new passages'
-    assert caplog.messages[-1].startswith(f'{count}/{count} {unit} encoded  ')
 
 
 def test_an_unknown_pair_encoding_is_refused():

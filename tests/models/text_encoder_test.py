@@ -136,10 +136,6 @@ def test_many_questions_are_those_of_each():
     assert np.abs(found[0] - found[1]).max() > 0.01
 
 
-def test_no_questions_have_no_vectors():
-    assert ENCODER.encode_questions([], []).shape == (0, ENCODER.dim)
-
-
 def test_wrong_questions_are_told():
     said = r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'
     with pytest.raises(InputError, match=said):

@@ -69,31 +69,6 @@ def test_means_rate_and_eta_are_logged(tmp_path, clock, caplog):
     assert scalars(tmp_path)['steps_per_second'] == {18: 2.0, 20: 2.0}
 
 
-def test_a_run_whose_reports_are_long_in_coming_says_how_far_it_is(tmp_path, clock, caplog):
-    progress = make_progress(tmp_path, 10, 50)
-    with caplog.at_level(logging.INFO, 'opql_jax'):
-        for step in range(10, 20):
-            take(progress, step, loss=step, grad_norm=1)
-            clock.now += 20
-        # The line of a step has its own metrics, and the window goes on; the last step is left to
-        # its report.
-        assert [re.sub(' +', ' ', record.message) for record in caplog.records] == [
-            f'step {done}/50 0.05 steps/s ETA {20 * (50 - done)}s grad_norm 1 loss {done - 1}'
-            for done in (12, 14, 16, 18)
-        ]
-        assert progress.report(20) == {'loss': 14.5, 'grad_norm': 1.0}
-        with progress.timed('checkpoint'):
-            clock.now += 100
-        # What was said last is the report, long ago, and no step was made since.
-        take(progress, 20, loss=1, grad_norm=1)
-        clock.now += 20
-        take(progress, 21, loss=1, grad_norm=1)
-    progress.close()
-    assert [record.message.split()[1] for record in caplog.records[4:]] == ['20/50', '21/50']
-    assert '0.05 steps/s' in caplog.records[-1].message
-    assert scalars(tmp_path)['loss'] == {20: 14.5}
-
-
 def test_a_run_is_never_far_ahead_of_its_devices(tmp_path):
     """Else one that is asked to stop would first have to make all steps that are queued."""
 
