@@ -200,6 +200,8 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     same = lambda name: np.array_equal(flat(started)[name], flat(given)[name])
     linking = {'entity_table', 'encoder/w_e/kernel', 'lm/w_f/kernel'}
     assert {name for name in flat(started) if not same(name)} == linking
+    # W_f is of the states below the entity memory, W_e of the last ones.
+    assert (started['lm']['w_f']['kernel'] != started['encoder']['w_e']['kernel']).any()
 
     start = str(world.root / 'entities')
     told = world.run(tmp_path / 'names', names, init_from=start, num_steps=2)

@@ -340,14 +340,10 @@ def test_what_a_killed_first_build_left_is_taken_over(tmp_path, small, monkeypat
 
 @with_scann
 @pytest.mark.parametrize(
-    'name',
-    'notes.txt index-page/precious.txt index-00007/precious.txt .x.partial plan.json '
-    'index-00001/precious.txt'.split(),
+    'name', ['index-00007/precious.txt', '.x.partial', 'plan.json', 'index-00001/precious.txt']
 )
 def test_files_of_somebody_else_beside_an_index_outlast_another_build(small, small_index, name):
-    """Also where they are named as a build might name its own;
-    where it would write it refuses to.
-    """
+    """Also where they are named as a build names its own; where it would write it refuses to."""
     (small_index / name).parent.mkdir(exist_ok=True)
     (small_index / name).write_text('precious')
     in_the_way = name in ('plan.json', 'index-00001/precious.txt')

@@ -2,28 +2,12 @@
 million entities, on eight chips.
 """
 
-import importlib.util
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
-import pytest
-
-PROGRAM = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'tpu_compile.py'
+import tpu_compiler
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec('libtpu'),
-    reason="needs the TPU compiler: pip install -e '.[tpu-aot]'",
-)
+@tpu_compiler.needs_tpu_compiler
 def test_a_search_reads_its_keys_once_and_moves_none_of_them():
-    command = [sys.executable, PROGRAM, 'search', '--queries', '1', '--json']
-    environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    found = json.loads(ran.stdout)
+    found = tpu_compiler.compiled('search --queries 1')
     assert found['fits'] and found['loops'] == 0 and found['temporary_bytes'] < 1 << 20
     # No row of E, and no key: 32 scores and rows of each chip, and a query.
     assert sum(found['received_bytes'].values()) < 10_000

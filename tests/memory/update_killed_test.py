@@ -53,9 +53,8 @@ def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
     make(tmp_path)
     add(tmp_path, make_table(12, seed=1)).close()
     names = (
-        'segment-mine/notes.txt segment-00009/notes.txt tombstones-00000.npy tombstones-mine.csv '
-        'entity_rows-00009.npy .film.partial mine/.film.partial mine/plan.json mine/shard-1.json '
-        'plan.json segment-00000/notes.txt segment-00000/plan.json segment-00000/shard-mine.json '
+        'segment-mine/notes.txt segment-00009/notes.txt tombstones-00000.npy entity_rows-00009.npy '
+        '.film.partial mine/plan.json plan.json segment-00000/notes.txt segment-00000/plan.json '
         'segment-00000/relations-mine.npy'
     ).split()
     for path in (tmp_path / name for name in names):

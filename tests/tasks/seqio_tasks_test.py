@@ -269,18 +269,3 @@ def test_the_metric_is_that_of_evaluation():
     found = ranked_entities(padded.reshape(7, 30, 8), ranked.reshape(7, 30, 12))
     assert found.pop('answer_coverage') == np.mean([max(answers) >= 0 for answers in gold])
     assert found == {name: scored[name] for name in ('hits@1', 'hits@5', 'hits@10')}
-
-
-def test_sets_of_several_hops_can_be_mixed(prepared, ask):
-    short = ask('1.jsonl', [('met', [1], 1)] * 3)
-    long = ask('2.jsonl', [('met ' * 9, list(range(20)), 2)] * 3)
-    for hops, train in {1: short, 2: long}.items():
-        objective = objectives.AnswerQuestions(questions=train, rows=2, text_rows=0)
-        opql.register(f'metaqa_{hops}hop', objective, prepared.directory)
-    mixture = seqio.MixtureRegistry.add('metaqa', [('metaqa_1hop', 3), ('metaqa_2hop', 1)])
-    assert [task.name for task in mixture.tasks] == ['metaqa_1hop', 'metaqa_2hop']
-    batches = [batch for batch, _ in zip(elements('metaqa', 'train', seed=0), range(300))]
-    two = np.array([batch['hops'][0] == 2 for batch in batches])
-    assert 0.15 < two.mean() < 0.35
-    for batch, is_long in zip(batches, two):
-        assert batch['questions/0/answers'].shape == (2, 24 if is_long else 8)

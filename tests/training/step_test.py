@@ -165,17 +165,6 @@ def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be
         trainer.check_batch(source[0], mesh, steps)
 
 
-@pytest.mark.parametrize('dry_run', [False, True])
-def test_it_is_refused_before_anything_is_compiled_or_written(
-    trained, tmp_path, monkeypatch, dry_run
-):
-    monkeypatch.setattr(trainer.mesh_lib, 'batch_devices', lambda mesh: 3)
-    with pytest.raises(trainer.TrainingError, match='3 devices cannot share'):
-        stage = objectives.Relations(rows=16)
-        tiny_training.run(trained[0], tmp_path / 'run', stage, dry_run=dry_run)
-    assert not (tmp_path / 'run').exists()
-
-
 TRAINED = {
     'entities': ('encoder/', 'entity_table'),
     'relations': ('encoder/', 'entity_table'),
