@@ -4,7 +4,6 @@ import pathlib
 import shutil
 
 import pytest
-from damage import flip
 
 import opql_jax
 from opql_jax import cli
@@ -147,22 +146,6 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
         monkeypatch.undo()
         index_text([folder / 'articles'], tmp_path / name, processes=1)
         assert content(tmp_path / name) == whole
-
-
-def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
-    shutil.copytree(folder / 'kb', tmp_path / 'moved')
-    check(opql_jax.open(tmp_path / 'moved'), ENGINE.asked[1])
-    for part in (
-        'encoder/model.safetensors',
-        'retrieval/passage_vectors.npy',
-        'memory/segment-00000/halves-00000.npy',
-    ):
-        shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
-        flip(tmp_path / 'damaged' / part, -9)
-        with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
-            damaged = opql_jax.open(tmp_path / 'damaged')
-            damaged.ask(ENGINE.asked[1].question)
-            damaged.retrieve(ENGINE.asked[1].question)
 
 
 def test_what_is_no_text_is_told(tmp_path):

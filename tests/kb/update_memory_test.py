@@ -249,24 +249,6 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
             delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
-def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
-    prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
-    tiny_training.write_memory(world / 'text', world / 'align', memory, mentions='average')
-    opened = Memory.open(memory)
-    facts = (opened.provenance([entry]) for entry in opened.ids)
-    passage = next(of[0]['passage'] for of in facts if len({row['passage'] for row in of}) > 1)
-    gone = lambda **what: delete(str(prepared.directory), str(memory), Selection(**what))
-    gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
-    assert 'means that mentions in other passages are part of' in capsys.readouterr().out
-    opened = Memory.open(memory)
-    topic, target = int(opened.topic[0]), int(opened.target[0])
-    gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
-    assert (topic, target) not in held(Memory.open(memory))
-    assert (target, topic) in held(Memory.open(memory))
-    gone(entities=(prepared.vocab.names[target],))
-    assert not any(target in pair for pair in held(Memory.open(memory)))
-
-
 @pytest.fixture
 def extend(tmp_path):
     """Prepares a folder that continues another with a document, and names of entities."""

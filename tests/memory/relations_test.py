@@ -89,26 +89,6 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
     )
 
 
-def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
-    asked: list[int] = []
-
-    def counted(mentions):
-        asked.append(len(mentions))
-        return HALVES.of(mentions)
-
-    def killed(mentions):
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return counted(mentions)
-
-    with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
-    memory = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
-    assert sum(asked) == memory.manifest.segments[0].num_mentions  # each once
-    build(tmp_path / 'undisturbed')
-    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
-
-
 @pytest.fixture
 def updated(tmp_path):
     """A memory of two segments with deleted entries,

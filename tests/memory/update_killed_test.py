@@ -82,19 +82,6 @@ def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept
     assert digest_of_tree(tmp_path) == before
 
 
-def test_a_link_in_the_place_of_what_a_killed_update_wrote_is_not_followed(tmp_path):
-    make(tmp_path / 'memory')
-    make(tmp_path / 'other')
-    before = digest_of_tree(tmp_path / 'other')
-    names = ['segment-00001', 'tombstones-00001.npy']
-    plan_update(tmp_path / 'memory', leftovers.PLAN, [], names)
-    (tmp_path / 'memory' / names[0]).symlink_to(tmp_path / 'other/segment-00000')
-    (tmp_path / 'memory' / names[1]).symlink_to(tmp_path / 'other/segment-00000/topic.npy')
-    UPDATES['delete'](tmp_path / 'memory')
-    assert digest_of_tree(tmp_path / 'other') == before
-    assert not any(path.is_symlink() for path in (tmp_path / 'memory').iterdir())
-
-
 def test_a_plan_names_nothing_outside_the_memory(tmp_path):
     make(tmp_path / 'memory')
     (tmp_path / 'mine').write_text('precious')

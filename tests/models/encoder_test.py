@@ -1,7 +1,6 @@
 """The relation encoder: what its embeddings depend on, and what they do not."""
 
 import functools
-import json
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ import pytest
 
 from opql_jax.models.encoder import attention
 
-import eight_devices
 import tiny_encoder
 
 ENCODER = tiny_encoder.make(dropout_rate=0.1)
@@ -168,16 +166,6 @@ def test_fields_that_make_no_encoder_are_refused(field, value, message):
     tokens, r1, r2 = random_rows(8, 1, 4)
     with pytest.raises(ValueError, match=message):
         ENCODER.clone(**{field: value}).init(jax.random.key(0), tokens, r1, r2)
-
-
-def test_devices_exchange_nothing_to_encode_their_rows(binaries, tmp_path):
-    """In bfloat16, where attention takes several short rows as one:
-    those of two devices never are.
-    """
-    eight_devices.run(binaries, 'encoder_on_devices.py', tmp_path / 'found.json')
-    found = json.loads((tmp_path / 'found.json').read_text())
-    assert found and {name: [] for name in found} == found
-    assert found.keys() >= {'40 rows', '16 rows in 2 parts', '64 rows in 4 parts'}
 
 
 def test_remat_and_parts_keep_less_for_the_backward_pass():

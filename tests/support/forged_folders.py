@@ -27,8 +27,6 @@ from opql_jax.memory.update import delete
 from opql_jax.models import mention_kinds, released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import recipe, record
-from opql_jax.recipes.step import Step
 from opql_jax.retrieval import index as retrieval_index
 from opql_jax.retrieval.rank import Ranker
 from opql_jax.retrieval.view import Question
@@ -259,18 +257,8 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """The record of a step of a recipe."""
-    step, folder = Step('step', 'train', (), {}, 'output'), root / 'run'
-    stated = dict(command=step.command(str(folder)), seconds=1.5, gin='x = 1')
-    stated |= dict(metrics={'dev': {'hits@1': 1.0}})
-    record.write(recipe.run_json_of(step, folder), **stated)
-    (folder / 'output').touch()
-    return folder, lambda: recipe.state_of(step, [step], folder)
-
-
 _ALL = [prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann]
-KINDS = {kind.__name__: kind for kind in [*_ALL, plain_text, model, kb, run]}
+KINDS = {kind.__name__: kind for kind in [*_ALL, plain_text, model, kb]}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = (
     '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* .lock* *.lock'.split()
@@ -285,8 +273,6 @@ def _meta(stated: dict) -> bytes:
 
 def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
     content = file.read_bytes()
-    if file.name == 'run.json':  # which has no checksum
-        return forge.of_json(content, lambda stated: json.dumps(stated).encode())
     if file.suffix in forge.SUFFIXES:
         return forge.of_file(file)
     flipped = forge.of_bytes(content, tries=30) if content else iter(())
