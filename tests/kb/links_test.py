@@ -14,12 +14,9 @@ import two_versions
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import plan_update
-from opql_jax.corpus import tables
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.text.change_text import add_text, compact, remove_text
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.retrieval import index as retrieval_index
 
 from trios import SCHEUTZ, TRIOS
 
@@ -221,26 +218,11 @@ def forge(path, kind, outside, manifest='manifest.json'):
     (path.parent / manifest).write_text(json.dumps({'format': kind}))
 
 
-def unfinished_text(part, outside):
-    part.mkdir()
-    tables.manifest.write_manifest(part, tables.PLAN, {'settings': {}, 'splits': ['2-hop/train']})
-    for name in ('parts', 'questions'):
-        inside(part / name, outside)
-
-
-def unfinished_index(part, outside):
-    plan_update(part, retrieval_index.PLAN, (), ['words.npy', 'segment-00000'])
-    (part / 'words.npy').symlink_to(outside / 'topic.npy')
-    inside(part / 'segment-00000', outside / 'segment-00000')
-
-
 # What an old part of a received knowledge base `kb` may be, with a link in it to a folder `to`.
 FORGED = {
     'a memory of one field': lambda kb, to: forge(kb / 'memory-9/segment-00000', 'opql-memory', to),
     'a text of one field': lambda kb, to: forge(kb / 'text-9/parts', 'opql-prepared', to),
     'a plan': lambda kb, to: forge(kb / 'text-9/parts', 'opql-prepared', to, 'plan.json'),
-    'parts of a text': lambda kb, to: unfinished_text(kb / 'text-9', to),
-    'a file of an index': lambda kb, to: unfinished_index(kb / 'retrieval-9', to),
     'the cache': lambda kb, to: inside(kb / 'cache', to),
 }
 

@@ -70,14 +70,11 @@ def test_an_import_is_a_model_with_its_lineage(kb, tmp_path):
         assert meta['lineage']['init_hash'] == lineage.read_meta(str(kb / 'start'))['params_hash']
 
 
-def test_a_memory_is_built_with_it_and_training_starts_from_it(kb, tmp_path):
+def test_training_starts_from_it_but_does_not_go_on_as_its_run(kb, tmp_path):
     write_run(kb, tmp_path, objectives.Relations(rows=16))
     import_run(kb, tmp_path, 'imported')
-    memory = tiny_training.write_memory(kb / 'text', kb / 'imported', kb / 'its-memory')
-    follow = objectives.Follow(memory_dir=str(memory), splits=('1-hop/train',), questions=4, k=4)
-    start = dict(init_from=str(kb / 'imported'), num_steps=1)
-    tiny_training.run(kb / 'text', kb / 'followed', follow, **start)
-    stage = objectives.Relations(rows=16)
+    stage, start = objectives.Relations(rows=16), dict(init_from=str(kb / 'imported'))
+    tiny_training.run(kb / 'text', kb / 'further', stage, **start, num_steps=1)
     with pytest.raises(TrainingError, match="trained_by was 't5x'"):
         tiny_training.run(kb / 'text', kb / 'imported', stage, seed=5, num_steps=9)
 
@@ -105,14 +102,10 @@ def test_what_cannot_be_imported_is_named(kb, tmp_path):
     assert not (kb / 'new').exists()
 
 
-def test_what_an_interrupted_save_left_is_no_checkpoint(tmp_path):
+def test_neither_an_interrupted_save_nor_checkpoints_of_an_unknown_run_are_adopted(tmp_path):
     (tmp_path / 'checkpoint_2').mkdir()
     (tmp_path / 'checkpoint_4.orbax-checkpoint-tmp').mkdir()
     assert t5x_checkpoints.newest_checkpoint(str(tmp_path)) == str(tmp_path / 'checkpoint_2')
-
-
-def test_checkpoints_of_an_unknown_run_are_not_adopted(tmp_path):
-    (tmp_path / 'checkpoint_2').mkdir()
     unused: Any = None
     with pytest.raises(InputError, match='checkpoints of another run, and no opql_run.json'):
         t5x_checkpoints.state_run(tmp_path, unused, unused, 'marked_pair', {}, training=True)
