@@ -242,39 +242,34 @@ def test_only_what_is_new_is_recognised_and_encoded(river, half):
     assert rows['recognise_batch'] == 5 and rows['encode_batch'] < rows['tokenise_batch']
 
 
-@pytest.mark.parametrize('other', ['program', 'memory'])
-def test_what_another_encoder_made_or_an_update_changed_is_not_taken_over(
-    river, half, monkeypatch, other
+@pytest.mark.parametrize(
+    'other',
+    ['program', 'memory', 'memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy'],
+)
+def test_what_another_encoder_made_or_was_changed_or_damaged_is_made_again(
+    river, half, monkeypatch, caplog, other
 ):
     if other == 'program':
         monkeypatch.setattr(passage_encoder, '_VERSION', 0)
-    else:
+    elif other == 'memory':
         delete(half / 'memory', entries=[0])
+    else:
+        flip(half / other)
     rows, map_batches = counting()
     add_text(half, [river], map_batches=map_batches)
     assert rows['encode_batch'] == rows['tokenise_batch'] > 0
+    told = f'all passages are encoded again: {half / other}: its sha256' in caplog.text
+    assert told == other.endswith('.npy') and verify(half, lambda said: None) == []
 
 
-@pytest.mark.parametrize(
-    'name', ['memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy']
-)
-def test_damage_of_the_version_before_is_told_and_mended_by_a_change(river, half, name, caplog):
-    flip(half / name)
-    add_text(half, [river], processes=1)
-    assert f'all passages are encoded again: {half / name}: its sha256' in caplog.text
-    assert verify(half, lambda said: None) == []
-
-
-@pytest.mark.parametrize('lost', ['memory', 'retrieval'])
+@pytest.mark.parametrize(('lost', 'left'), [('memory', 'retrieval'), ('retrieval', 'memory')])
 def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
-    engine_folder, half, monkeypatch, lost
+    engine_folder, half, monkeypatch, lost, left
 ):
     shutil.rmtree(half / lost)
     monkeypatch.setattr(passage_encoder, '_VERSION', 0)
-    (left,) = {'memory', 'retrieval'} - {lost}
-    with pytest.raises(
-        InputError, match=f'{left} was made by another encoder or program: delete that'
-    ):
+    said = f'{left} was made by another encoder or program: delete that'
+    with pytest.raises(InputError, match=said):
         index_text([engine_folder.parent / 'articles'], half, processes=1)
     shutil.rmtree(half / left)
     index_text([engine_folder.parent / 'articles'], half, processes=1)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import opql_jax
-from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.text.question_plans import Step
@@ -101,17 +100,6 @@ def test_examples_of_the_page(kb, query, names):
 def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
     with pytest.raises(InputError, match=f'query(, |: ){said}'):
         kb.query(query)
-
-
-def test_the_command_answers_queries(kb, capsys):
-    folder = str(kb.memory.directory.parent)
-    query = 'Ingrid Solberg . directed'
-    cli.main(['ask', folder, query, '--top', '1'])
-    assert capsys.readouterr().out == kb.query(query).explain(top=1) + '\n'
-    cli.main(['ask', folder, f'{query} [kind=language]'])
-    assert capsys.readouterr().out == 'no entity belongs to this set\n'
-    with pytest.raises(SystemExit, match='error: query, column 18: expected a relation'):
-        cli.main(['ask', folder, 'Ingrid Solberg . . directed'])
 
 
 def test_an_unknown_or_ambiguous_name_is_told_with_what_it_may_mean(kb):

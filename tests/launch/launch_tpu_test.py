@@ -87,21 +87,26 @@ def test_a_tpu_is_made_of_the_type_and_with_the_options_that_are_given(tpu_host)
 
 
 def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
+    """After a preemption, with the same commit and command."""
     variables = {'SLICES': '2', 'WORKERS': '1'}
     assert tpu_host.tpu('setup_tpu.sh', SLICES='two')[0] == 1
     code, output = tpu_host.tpu('setup_tpu.sh', **variables)
     assert code == 0, output
     (tpu_host.fake / 'preempt').touch()
+    (tpu_host.root / 'edited_meanwhile.py').touch()
     command = ['--all_logs', 'XLA_FLAGS=--a=b c', 'train', *FLAGS]
     code, output = tpu_host.tpu('run_tpu.sh', *command, CODES='waits 0', **variables)
-    assert code == 0 and 'train: the TPU was preempted' in output, output
+    said = 'train: the TPU was preempted; starting it again (1 of at most 100)'
+    assert code == 0 and said in output, output
     assert {'w-0: attempt 1', 'w-1: attempt 1'} <= set(output.splitlines()), output
     kinds = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
     assert kinds == [('queued-resources', verb) for verb in ('create', 'delete', 'create')]
     for i in (0, 1):
-        (_, (binary, given, _)) = tpu_host.started(i)
-        assert binary == ['opql_jax.train', *FLAGS]
+        (_, (binary, given, folder)) = tpu_host.started(i)
+        home = tpu_host.fake / 'workers' / f'w-{i}' / 'opql_jax'
+        assert (binary, folder) == (['opql_jax.train', *FLAGS], str(home))
         assert given == {'OPQL_DISTRIBUTED': '1', 'XLA_FLAGS': '--a=b c'}
+        assert (home / '.commit').read_text() == tpu_host.commit + '\n'
     # One slice that is gone is not all that there is.
     (tpu_host.fake / 'state').write_text('READY\nPREEMPTED')
     code, output = tpu_host.tpu('run_tpu.sh', '--detach', 'train', CODES='0 0 0', **variables)
@@ -130,20 +135,6 @@ def test_a_tpu_is_made_once_and_gets_what_is_committed(tpu_host):
     assert not (homes[0] / 'opql_jax' / 'new.py').exists()
 
 
-def test_a_binary_runs_on_all_workers_and_its_output_is_shown_and_kept(tpu_host):
-    code, output = tpu_host.tpu('run_tpu.sh', 'train')
-    assert code == 1 and 'my-tpu is ABSENT: launch/setup_tpu.sh creates it' in output
-    assert tpu_host.tpu('setup_tpu.sh')[0] == 0
-    code, output = tpu_host.tpu('run_tpu.sh', '--all_logs', 'eval', *FLAGS)
-    assert code == 0 and {'w-0: attempt 0', 'w-1: attempt 0'} <= set(output.splitlines()), output
-    for i in (0, 1):
-        home = tpu_host.fake / 'workers' / f'w-{i}'
-        command, given = ['opql_jax.eval', *FLAGS], {'OPQL_DISTRIBUTED': '1'}
-        assert tpu_host.started(i) == [[command, given, str(home / 'opql_jax')]]
-        (log,) = (home / 'opql_jax_jobs').glob('*.log')
-        assert log.read_text() == 'attempt 0\n'
-
-
 def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(tpu_host):
     assert tpu_host.tpu('setup_tpu.sh')[0] == 0
     code, output = tpu_host.tpu('run_tpu.sh', 'train', CODES_0='waits 0', CODES_1='75 0', POLL='0')
@@ -158,19 +149,6 @@ def test_code_75_of_any_worker_starts_all_again_and_any_other_code_is_passed_on(
     assert [log.read_text() for log in logs] == texts
     assert tpu_host.tpu('run_tpu.sh', 'train', CODES='0 0 0 75 75 0', MAX_RESTARTS='1')[0] == 75
     assert len(tpu_host.started()) == 5
-
-
-def test_a_preempted_tpu_is_made_again_with_the_same_commit(tpu_host):
-    """And runs the same command: see the slices above."""
-    assert tpu_host.tpu('setup_tpu.sh', WORKERS='1')[0] == 0
-    (tpu_host.fake / 'preempt').touch()
-    (tpu_host.root / 'edited_meanwhile.py').touch()
-    code, output = tpu_host.tpu('run_tpu.sh', 'train', CODES='waits 0', WORKERS='1')
-    assert code == 0 and 'starting it again (1 of at most 100)' in output, output
-    calls = [(call[2], call[3]) for call in tpu_host.calls('create', 'delete')]
-    assert calls == [('tpu-vm', verb) for verb in ('create', 'delete', 'create')]
-    commit = tpu_host.fake / 'workers' / 'w-0' / 'opql_jax' / '.commit'
-    assert commit.read_text() == tpu_host.commit + '\n'
 
 
 def test_a_detached_job_can_be_shown_and_stopped_and_is_alone(tpu_host):

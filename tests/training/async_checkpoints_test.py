@@ -1,7 +1,5 @@
 """Checkpoints are written in the background, while training changes what they hold."""
 
-import functools
-import shutil
 import threading
 
 import jax
@@ -11,9 +9,6 @@ import pytest
 
 from opql_jax.training import array_digests
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
-from opql_jax.training.optimizer import adamw
-
-import tiny_training
 
 
 def state(step):
@@ -81,14 +76,3 @@ def test_what_could_not_be_written_is_told_at_the_next_step_that_is_saved(tmp_pa
             monkeypatch.undo()
             checkpoints.save(3, *state(3), {'step': 3})
     assert_is(tmp_path, 1)
-
-
-def test_a_run_with_moments_in_bfloat16_goes_on_from_them(tmp_path):
-    prepared = tiny_training.write_prepared(tmp_path / 'prepared')
-    half = functools.partial(adamw, moment_dtype='bfloat16')
-    settings = dict(optimizer=half, num_steps=4, checkpoint_every=2)
-    whole = tiny_training.run(prepared, tmp_path / 'whole', **settings)
-    saved = tiny_training.state_of(tmp_path / 'whole', 2)
-    assert {str(saved[name].dtype) for name in saved if 'mu' in name} == {'bfloat16'}
-    shutil.copytree(tmp_path / 'whole', tmp_path / 'again', ignore=shutil.ignore_patterns('4'))
-    assert tiny_training.run(prepared, tmp_path / 'again', **settings) == whole
