@@ -195,9 +195,3 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     assert (hop.weights == 0).all() and (hop.beta == 0).all()
     for gradient in gradients:
         np.testing.assert_array_equal(gradient, np.zeros_like(gradient))
-
-
-def test_bad_k_and_block_are_named():
-    memory, table = make_memory(np.random.default_rng(0), 5)
-    with pytest.raises(ValueError, match='k=0, block=4'):
-        jit_topk(*make_queries(np.random.default_rng(0)), memory, table, k=0)

@@ -147,12 +147,6 @@ def test_attention_and_its_gradient_are_those_of_the_formula(shape):
         np.testing.assert_allclose(found, value, atol=1e-5)
 
 
-def test_a_row_longer_than_the_positions_is_refused():
-    tokens, r1, r2 = random_rows(7, 1, MAX_LENGTH + 1)
-    with pytest.raises(ValueError, match='25 tokens.*max_length=24'):
-        ENCODER.init(jax.random.key(0), tokens, r1, r2)
-
-
 @pytest.mark.parametrize(
     'field, value, message',
     [

@@ -5,11 +5,6 @@ import re
 import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
-from opql_jax.recipes import catalog
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import Output
-
-import tiny_msf
 
 
 def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
@@ -31,20 +26,3 @@ def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tm
         assert [*hours] == ['entities', 'relations', 'opql-lm-pretrained', 'opql-lm-webqsp']
         assert float(total) == pytest.approx(sum(map(float, hours.values())), abs=0.3)
     assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']
-
-
-@pytest.mark.parametrize('name, suffix', [('msf', ''), ('paper/msf', '-msf')])
-def test_new_relations_of_msf_are_held_out_and_asked_apart(tmp_path, name, suffix):
-    """Also over the encoder of Wikipedia."""
-    tiny_msf.write(tmp_path / 'msf')
-    for system, protocol in (('opql', 'novel'), ('opql-pretrained', 'without')):
-        chosen = {'system': system, 'protocol': protocol, 'share': 50}
-        steps = catalog.find(name).steps(Options(tmp_path / 'out', tmp_path, **chosen))
-        bound = {step.name: step.bindings for step in steps}
-        row = bound[f'results/{system}{suffix}-{protocol}-50/3-hop/novel']
-        follower = bound[row['MODEL']]
-        held_out = [of.get('HELD_OUT', ()) for of in (bound[follower['INIT_FROM']], follower)]
-        assert row['NEEDS'] and row['QUESTIONS'] == ('3-hop/test',)
-        assert held_out == [row['NEEDS'], ()][:: 1 if protocol == 'novel' else -1]
-        bert = Output('relations') if suffix else None
-        assert bound[f'entities{suffix}'].get('BERT') == bert

@@ -1,11 +1,13 @@
-"""What a training run refuses to go on from, start from or be used with; every refusal says what
-does not fit.
+"""What a training run refuses to go on from, start from or be used with, and says that does not
+fit; and how checkpoints are written.
 """
 
 import functools
 import shutil
+import threading
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from damage import flip
@@ -14,7 +16,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.models import released
-from opql_jax.training import model_config, objectives, trainer
+from opql_jax.training import array_digests, model_config, objectives, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 import tiny_prepared
@@ -249,17 +251,6 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
             tiny_training.write_memory(prepared, model, tmp_path / 'memory')
 
 
-def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_path):
-    other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
-    memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
-    # A fresh encoder did not build it either.
-    said = f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'
-    for start in ({'init_from': str(world / 'model')}, {}):
-        with pytest.raises(InputError, match=said):
-            tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
-        assert Checkpoints(tmp_path / 'work').latest_step() is None
-
-
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
@@ -268,3 +259,73 @@ def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, RELATIONS, num_steps=4)
     assert content(workdir) == before
+
+
+# They are written in the background, while training changes what they hold.
+
+
+def state(step):
+    params = {'layer': {'w': jnp.full((50, 4), step, jnp.float32)}, 'table': jnp.arange(6.0) + step}
+    return params, {'count': jnp.int32(step), 'mu': jax.tree.map(lambda x: x * 2, params)}
+
+
+def restored(folder, step=None):
+    """(params, opt_state, step) of a checkpoint, which were compared with their digests."""
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        *trees, meta = checkpoints.restore(*state(0), step)
+    return *trees, meta['step']
+
+
+def assert_is(folder, step):
+    params, opt_state, found = restored(folder)
+    assert found == step
+    jax.tree.map(np.testing.assert_array_equal, (params, opt_state), state(step))
+
+
+@pytest.fixture
+def slow_hashes(monkeypatch):
+    """An event until which nothing is hashed; its `begun` says that something is to be."""
+    released, hash_of = threading.Event(), array_digests._sha256
+    released.begun = threading.Event()
+    slow = lambda array: released.begun.set() or (released.wait(60) and hash_of(array))
+    monkeypatch.setattr(array_digests, '_sha256', slow)
+    return released
+
+
+def test_training_goes_on_while_its_state_is_hashed_and_the_step_before_is_there_until_then(
+    tmp_path, slow_hashes, monkeypatch
+):
+    advance = jax.jit(lambda tree: jax.tree.map(lambda x: x + 1, tree), donate_argnums=0)
+    slow_hashes.set()
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        checkpoints.save(1, *state(1), {'step': 1})
+        checkpoints.wait()
+        slow_hashes.clear()
+        slow_hashes.begun.clear()
+        held = state(2)
+        checkpoints.save(2, *held, {'step': 2})  # returns, though nothing is hashed yet
+        for _ in range(3):
+            held = advance(held)  # in the memory that the state had
+        jax.block_until_ready(held)
+        assert slow_hashes.begun.wait(60)
+        monkeypatch.undo()  # or reading would wait, too
+        assert_is(tmp_path, 1)
+        slow_hashes.set()
+        checkpoints.wait()
+        assert checkpoints.steps() == [2]
+    assert_is(tmp_path, 2)
+
+
+def test_what_could_not_be_written_is_told_at_the_next_step_that_is_saved(tmp_path, monkeypatch):
+    async def fail(*_):
+        raise OSError(28, 'No space left on device')
+
+    with pytest.raises(CheckpointError, match='checkpoints/2 cannot be written .*make room'):
+        with Checkpoints(tmp_path) as checkpoints:
+            checkpoints.save(1, *state(1), {'step': 1})
+            checkpoints.wait()
+            monkeypatch.setattr(array_digests, '_write', fail)
+            checkpoints.save(2, *state(2), {'step': 2})
+            monkeypatch.undo()
+            checkpoints.save(3, *state(3), {'step': 3})
+    assert_is(tmp_path, 1)

@@ -64,8 +64,3 @@ def test_where_answers_follow_no_rule_nothing_is_learnt():
     assert after.hits >= before.hits and after.log_weight >= before.log_weight
     if before == after:
         assert learnt.hash() == QuestionMap.untrained(DIM).hash()
-
-
-def test_a_single_question_leaves_the_map_untrained():
-    learnt, before, after, _ = fit(one_hop(1, learnable=True))
-    assert before == after and not learnt.change.any()

@@ -100,9 +100,3 @@ def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_p
     tiny_training.write_prepared(tmp_path / 'other')
     with pytest.raises(InputError, match='run/tokenizer.json is not the tokenizer of .*other, so'):
         train(world, 'none', world / 'run', tmp_path / 'other')
-
-
-def test_another_shape_is_refused_and_its_own_is_told(world):
-    said = 'another shape than the encoder that is trained, it has .*relation_dim=8, .*: see gin/mo'
-    with pytest.raises(InputError, match=said):
-        train(world, 'other', encoder=functools.partial(tiny_training.encoder, relation_dim=12))
