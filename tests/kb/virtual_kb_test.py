@@ -109,22 +109,9 @@ def test_a_text_that_is_no_question_is_refused(kb, text, said):
 # Evidence.
 
 
-@pytest.fixture(scope='module')
-def averaged(world, tmp_path_factory):
-    """The same knowledge base with one entry for each pair."""
-    root, text = tmp_path_factory.mktemp('averaged'), world / 'text'
-    memory = tiny_training.write_memory(text, world / 'align', root / 'memory', mentions='average')
-    stage = objectives.Follow(memory_dir=str(memory))
-    follow = tiny_training.write_untrained(text, root / 'follow', stage, spread=8.0)
-    return open_kb(root, text=text, model=follow, memory=memory)
-
-
-@pytest.mark.parametrize('memory', ['kb', 'averaged'])
-def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
-    kb = request.getfixturevalue(memory)
-    found = hops_of(kb, questions_of(kb, 3))
-    kept = {int(entry) for steps in found for step in steps for entry in step.entries}
-    assert len(kept) > 150
+def test_the_sentence_of_every_kept_entry_holds_both_mentions(kb):
+    kept = {int(entry) for steps in hops_of(kb, questions_of(kb, 3)) for entry in steps[-1].entries}
+    assert len(kept) > 100
     documents = {document.title: document for document in Synthetic(num_documents=60).read(None)[1]}
     for entry, fact in zip(sorted(kept), kb.evidence(sorted(kept)), strict=True):
         row = kb.memory.provenance([entry])[0]
@@ -134,28 +121,21 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(memory, request):
             assert kb.vocab.get(surface) == entities[entry]
             assert surface in fact['sentence'] and fact[side] == kb.vocab.names[entities[entry]]
         # In the words of the corpus, but for a title that was put before.
-        document, sentence = documents[fact['title']], fact['sentence']
-        told = sentence.removeprefix(f'{fact["title"]}: ')
-        assert sentence == told or fact['title'] in (fact['topic'], fact['target'])
-        linked = {document.title_entity} if sentence != told else set()
-        for part in told.split(' … '):
-            place = document.text.find(part)
-            assert place >= 0, part
-            end = place + len(part)
-            linked |= {m.entity for m in document.mentions if place <= m.start and m.end <= end}
-        assert {kb.vocab.keys[kb.vocab.get(fact[side])] for side in ('topic', 'target')} <= linked
+        told = fact['sentence'].removeprefix(f'{fact["title"]}: ')
+        assert told == fact['sentence'] or fact['title'] in (fact['topic'], fact['target'])
+        assert all(part in documents[fact['title']].text for part in told.split(' … '))
 
 
 # Opening.
 
 
-def test_the_identity_tells_models_and_memories_apart(world, kb, averaged, tmp_path):
+def test_the_identity_tells_models_and_memories_apart(world, kb, tmp_path):
     stage = objectives.Follow(memory_dir=str(world / 'memory'))
     other = tiny_training.write_untrained(world / 'text', tmp_path / 'other', stage, seed=1)
     opened = lambda **options: open_kb(world, **{'k': K} | options)
-    others = opened(model=other), averaged, opened(k=K + 1), opened(exclude_topic=False)
+    others = opened(model=other), opened(k=K + 1), opened(exclude_topic=False)
     identities = [one.identity for one in (kb, *others)]
-    assert open_kb(world, k=K).identity == kb.identity and len(set(identities)) == 5
+    assert open_kb(world, k=K).identity == kb.identity and len(set(identities)) == 4
 
 
 def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(world, kb, tmp_path):

@@ -102,20 +102,6 @@ def test_a_task_states_its_features(directory, asked, kind):
     assert task.output_features['targets'].vocabulary.keys == Prepared(directory).vocab.keys
 
 
-def test_elements_that_are_joined_are_the_shards_of_a_step(directory):
-    objective = objectives.Relations(rows=32)
-    source = objective.source(Prepared(directory), 3)
-    opql.register('two', objective, directory, batch_size=2)
-    elements = list(dataset('two', 3).take(4).as_numpy_iterator())
-    for i, element in enumerate(elements):
-        check_equal(element, source.shard(i % 2, 2)[i // 2])
-    for index in range(2):  # of two processes, each with one element of a step
-        of_process = dataset('two', 3, shard_info=seqio.ShardInfo(index, 2)).take(2)
-        pairs = zip(of_process.as_numpy_iterator(), elements[index::2], strict=True)
-        for element, expected in pairs:
-            np.testing.assert_array_equal(element['pairs/0/tokens'], expected['pairs/0/tokens'])
-
-
 def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is
     two steps.
@@ -138,18 +124,6 @@ def test_an_iterator_is_saved_and_restored(directory, tmp_path):
     tf.train.Checkpoint(ds=resumed).read(str(tmp_path / 'iterator')).assert_consumed()
     found, expected = (next(one)['mentions/0/tokens'] for one in (resumed, begun))
     np.testing.assert_array_equal(found, expected)
-
-
-def test_align_is_evaluated_on_other_questions(directory, asked):
-    objective = objectives.Align(topics=4, rows_per_topic=4)
-    opql.register('align', objective, directory, questions=[asked])
-    of_train = [q.topic_entity for q in Prepared(directory).questions('1-hop/train')]
-    known, others = set(of_train[:8]), set(of_train[8:])
-    topics = {split: set() for split in ('train', 'validation')}
-    for split, found in topics.items():
-        for element in dataset('align', 0, split).take(5).as_numpy_iterator():
-            found.update(element['questions/topic'].tolist())
-    assert topics['validation'] <= known | {-1} and topics['train'] & (others - known)
 
 
 def test_the_vocabulary_is_the_tokenizer(directory):
