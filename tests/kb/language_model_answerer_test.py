@@ -118,35 +118,28 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
-    opened = functools.partial(open_kb, world.root, **TEXT)
-
-    def cloze(start, memory_dir=None, **options):
-        stage = objectives.Cloze(memory_dir=memory_dir and str(memory_dir), **OPTIONS | options)
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / start))
-
-    def one_hop():
-        stage = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'entities'))
-
-    for said, use in {
-        'was trained without a memory: name none': lambda: opened(model='eae', memory='memory'),
-        'was trained with a memory: name one': lambda: opened(model='lm'),
-        'holds no model that answers': lambda: opened(model='entities', memory='memory'),
-        'filter: .*cloze was trained by Cloze, which has no such setting': lambda: opened(
-            model='cloze', memory='memory', filter=True
-        ),
-        'built with another encoder': lambda: opened(model='lm', memory=other),
-        'was not built by the encoder that training starts from': lambda: cloze('eae', other),
-        'starts from has entity_layer=1, not 0: give the same': lambda: cloze(
-            'cloze', world.memory, entity_layer=0
-        ),
-        'has 2 hops, max_hops is 1': one_hop,
-        'own_prediction=False takes every answer from a memory': lambda: cloze(
-            'entities', own_prediction=False
-        ),
-    }.items():
+    filtered = dict(model='cloze', memory='memory', filter=True)
+    for parts, said in (
+        (dict(model='eae', memory='memory'), 'was trained without a memory: name none'),
+        (dict(model='lm'), 'was trained with a memory: name one'),
+        (dict(model='entities', memory='memory'), 'holds no model that answers'),
+        (filtered, 'filter: .*cloze was trained by Cloze, which has no such setting'),
+        (dict(model='lm', memory=other), 'built with another encoder'),
+    ):
         with pytest.raises(InputError, match=said):
-            use()
+            open_kb(world.root, **TEXT, **parts)
+    cloze = functools.partial(objectives.Cloze, **OPTIONS)
+    one_hop = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
+    lower = dataclasses.replace(cloze(memory_dir=str(world.memory)), entity_layer=0)
+    unbuilt = 'was not built by the encoder that training starts from'
+    for start, stage, said in (
+        ('eae', cloze(memory_dir=str(other)), unbuilt),
+        ('cloze', lower, 'starts from has entity_layer=1, not 0: give the same'),
+        ('entities', one_hop, 'has 2 hops, max_hops is 1'),
+        ('entities', cloze(own_prediction=False), 'takes every answer from a memory'),
+    ):
+        with pytest.raises(InputError, match=said):
+            world.run(tmp_path / 'new', stage, init_from=str(world.root / start))
 
 
 def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):

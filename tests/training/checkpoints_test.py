@@ -161,12 +161,7 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
         ('follower', None, {'init_from': 'model'}, 'frozen_encoder was False and is True'),
         ('model', RELATIONS, {'seed': 1}, 'seed was 0 and is 1'),
         ('model', RELATIONS, {'init_from': 'model'}, "init_hash was None and is '"),
-        (
-            'model',
-            RELATIONS,
-            {'encoder': wider},
-            r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
-        ),
+        ('model', RELATIONS, {'encoder': wider}, r'encoder/.*: \(16,\), the model has \(32,\); .*'),
     ],
 )
 def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage, options, said):
