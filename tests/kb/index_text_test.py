@@ -11,14 +11,11 @@ from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.datasets import plain_text
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.models import bulk_encoding, passage_encoder
 
-import spark_session
 from trios import TRIOS, write
 
 FOLDER, READER = 'engine_folder', False
@@ -189,19 +186,3 @@ def test_the_command_destroys_nothing(folder, tmp_path):
     with pytest.raises(InputError, match='holds other files'):
         index_text([folder / 'articles'], tmp_path, processes=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'questions.jsonl']
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('master', ['local[1]', 'local-cluster[2,1,1024]'])
-def test_a_spark_cluster_makes_the_same_knowledge_base(tmp_path, monkeypatch, master):
-    # A folder of text that takes several batches.
-    monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 2)
-    monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 3)
-    monkeypatch.setattr(bulk_encoding, 'CPU_TOKENS', 2048)  # as the workers have it
-    articles = tmp_path / 'articles'
-    for name in ('engine', 'river'):
-        write(articles, TRIOS[name].documents)
-    index_text([articles], tmp_path / 'local.kb', processes=1)
-    with spark_session.start(master, tmp_path / 'spark', spark__executor__memory='1g'):
-        cli.main(f'index {articles} --out {tmp_path}/spark.kb --engine spark'.split())
-    assert content(tmp_path / 'spark.kb') == content(tmp_path / 'local.kb')

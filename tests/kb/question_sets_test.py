@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate, infer
-from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import ScannIndex
 
@@ -51,12 +49,6 @@ def scored(folder, tmp_path_factory):
     """(metrics, output folder) of two splits."""
     output = tmp_path_factory.mktemp('scored')
     return evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16), output
-
-
-@pytest.fixture
-def output(scored, tmp_path):
-    """A copy of the output folder, to be scored into."""
-    return shutil.copytree(scored[1], tmp_path / 'scored')
 
 
 def files_below(folder):
@@ -116,13 +108,6 @@ def test_every_split_is_scored_and_its_files_are_left(scored, kb):
         cases = read_predictions(output / f'{split}.cases.jsonl')
         right = [case['right'] for case in cases]
         assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
-
-
-def test_scoring_again_answers_nothing_again(scored, output, folder, monkeypatch):
-    monkeypatch.setattr(TrainedKB, 'answer', lambda *_: pytest.fail('asked again'))
-    before = {name: (output / name).read_bytes() for name in files_below(output)}
-    assert evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16) == scored[0]
-    assert {name: (output / name).read_bytes() for name in files_below(output)} == before
 
 
 def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_file, tmp_path):

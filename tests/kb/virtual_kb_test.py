@@ -2,7 +2,6 @@
 
 import shutil
 
-import jax
 import numpy as np
 import pytest
 
@@ -155,14 +154,3 @@ def test_an_entity_table_that_is_not_finite_is_refused(kb):
     said = 'row 7 of the entity table of the model has a number that is not finite'
     with pytest.raises(CheckpointError, match=said):
         trained_kb.with_new_entities(table, kb.memory, kb.prepared)
-
-
-def test_weights_that_are_not_finite_are_no_answer(kb):
-    params = jax.tree.map(np.array, kb._params)
-    params['follower']['w_t'][0, 0, 0] = np.nan
-    answerer = kb._answerer
-    broken = trained_kb.TrainedKB(
-        kb.folder, kb.prepared, answerer._encoder, params, kb.memory, answerer._objective
-    )
-    with pytest.raises(InputError, match='the model gives weights that are not finite'):
-        broken.answer(questions_of(kb, 1)[:1])

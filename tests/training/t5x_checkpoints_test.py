@@ -14,7 +14,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lineage, model_config, objectives, t5x_checkpoints
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.progress import TrainingError
 
 import tiny_training
@@ -88,17 +88,26 @@ def test_a_follower_is_what_the_knowledge_base_answers_with(kb, tmp_path):
 
 
 def test_what_cannot_be_imported_is_named(kb, tmp_path):
-    write_run(kb, tmp_path / 'run', objectives.Entities(rows=16), steps=(2,))
-    with pytest.raises(CheckpointError, match='no checkpoint of t5x of step 3, those there are: 2'):
-        import_run(kb, tmp_path / 'run', 'new', step=3)
-    with pytest.raises(InputError, match='start exists: name a new part'):
-        import_run(kb, tmp_path / 'run', 'start')
-    said = 'opql_run.json: no such file; .* is not the MODEL_DIR of t5x.train'
-    with pytest.raises(InputError, match=said):
-        import_run(kb, kb / 'start', 'new')
-    write_run(kb, tmp_path / 'broken', objectives.Entities(rows=16), steps=(2,), broken=True)
-    with pytest.raises(CheckpointError, match='numbers that are not finite'):
-        import_run(kb, tmp_path / 'broken', 'new')
+    for name, broken in (('run', False), ('broken', True)):
+        write_run(kb, tmp_path / name, objectives.Entities(rows=16), steps=(2,), broken=broken)
+    for folder, model, options, said in (
+        (
+            tmp_path / 'run',
+            'new',
+            {'step': 3},
+            'no checkpoint of t5x of step 3, those there',
+        ),
+        (tmp_path / 'run', 'start', {}, 'start exists: name a new part'),
+        (
+            kb / 'start',
+            'new',
+            {},
+            'opql_run.json: no such file; .* is not the MODEL_DIR of',
+        ),
+        (tmp_path / 'broken', 'new', {}, 'numbers that are not finite'),
+    ):
+        with pytest.raises(InputError, match=said):
+            import_run(kb, folder, model, **options)
     assert not (kb / 'new').exists()
 
 
