@@ -13,7 +13,6 @@ import damage
 import forge
 import numpy as np
 from flax import traverse_util
-from tiny_retrieval import corpus_of, vector_of
 
 import opql_jax
 from opql_jax.core.arrays import bad_row
@@ -25,9 +24,6 @@ from opql_jax.memory.update import delete
 from opql_jax.models import mention_kinds, released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.retrieval import index as retrieval_index
-from opql_jax.retrieval.rank import Ranker
-from opql_jax.retrieval.view import Question
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints
 
@@ -35,7 +31,7 @@ import films
 import tiny_prepared
 import tiny_text_encoder
 import tiny_training
-from tiny_memories import VOCAB, add, halves_of, make, make_table
+from tiny_memories import VOCAB, add, make, make_table
 
 # What reads a folder.
 Read = Callable[[], object]
@@ -73,53 +69,6 @@ def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         columns = [getattr(memory, name).tolist() for name in names]
         facts = memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
         return columns, relations.tolist(), facts
-
-    return folder, read
-
-
-def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A memory that holds two halves of relations for each mention."""
-    folder = root / 'memory'
-    make(folder, encode=halves_of(), relation_dim=4).close()
-
-    def read():
-        memory = Memory.open(folder)
-        relations = memory.relations()
-        assert bad_row(relations) is None
-        columns = (memory.topic, memory.target, relations)
-        return [column.tolist() for column in columns], memory.provenance(memory.ids)
-
-    return folder, read
-
-
-PASSAGES = {
-    'Ada': 'Ada met [Babbage]. He built [Engine]s in [London].',
-    'Babbage': 'A man of [London]. [Ada] knew him.',
-    'Engine': 'A machine that [Babbage] drew.',
-    'London': 'A city.',
-}
-
-
-def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """An index of passages, and how it ranks them."""
-    folder = root / 'retrieval'
-    retrieval_index.build(folder, corpus_of(PASSAGES))
-    asked = {'who built a machine': [], 'which city did Ada know': [0]}
-    questions = [Question(text, entities, vector_of(text)) for text, entities in asked.items()]
-
-    def read():
-        opened = retrieval_index.IndexFolder(folder)
-        index, found = opened.load(), []
-        for ranked in Ranker(index).rank_all(questions, 10):
-            found.append([(p.passage, p.score, p.reason, index.texts[p.passage]) for p in ranked])
-        assert all(math.isfinite(score) for each in found for _, score, *_ in each)
-        assert all(len(each) == len(index.ids) for each in found)
-        counts, rows = opened.passages_with_word.values(), range(len(index.sentence_starts))
-        rarity = [math.log1p((len(index.ids) - n) / (n + 1)) for n in counts]
-        sentences = [index.texts[0][slice(*index.sentence(row))] for row in rows]
-        told = opened.kinds, opened.array('mention_kinds').tolist()
-        assert np.isfinite(told[1]).all()
-        return found, told, rarity, sentences, index.titles
 
     return folder, read
 
@@ -187,7 +136,9 @@ QUESTIONS = [
 
 
 def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A knowledge base of plain text, and what it answers and finds."""
+    """A knowledge base of plain text, its memory of halves and index, and what it answers and
+    finds.
+    """
     folder = root / 'films.kb'
     index_text([films.write(root / 'films.jsonl')], folder, processes=1)
     opened = TextEncoder.load(folder / 'encoder')  # which stays open, and need not be read again
@@ -231,8 +182,8 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-_ALL = [prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint]
-KINDS = {kind.__name__: kind for kind in [*_ALL, plain_text, model, kb]}
+_ALL = [prepared, memory, encoder, question_map, checkpoint, plain_text, model, kb]
+KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = (
     '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* .lock* *.lock'.split()

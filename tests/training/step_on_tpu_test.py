@@ -10,7 +10,7 @@ ENTITIES, ENTITY_DIM, CHIPS = 40_000, 256, 8
 # positions.
 SPLIT = (30_000 + 64) * 128 + 2 * 12 * 128**2
 
-# In CI the TPU compiler is tried by tests/memory/search_on_tpu_test.py.
+# In CI the TPU compiler is tried by tests/memory/search_test.py.
 pytestmark = [pytest.mark.slow, tpu_compiler.needs_tpu_compiler]
 
 
