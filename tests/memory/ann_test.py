@@ -28,8 +28,6 @@ from opql_jax.memory.update import Injection, delete, inject
 from opql_jax.parallel.mesh import make_mesh
 
 from ann_memories import (
-    D_E,
-    D_R,
     ENTITIES,
     HASHES,
     TABLE,
@@ -149,16 +147,6 @@ def test_the_stated_recall_is_that_of_other_queries(memory, index):
     assert stated.recall - 2 * stated.recall_standard_error >= stated.recall_target == 0.95
     # It is less than everything that is looked at.
     assert index.leaves < stated.num_leaves / 2 and share.mean() < 1
-
-
-@with_scann
-def test_a_recall_that_no_setting_reaches_is_an_error_and_leaves_no_index(tmp_path, small):
-    queries = tuple(np.random.default_rng(3).standard_normal((60, d)) for d in (D_E, D_R))
-    said = r'no setting reaches recall@1 1\.0.*is the most.*ExactIndex'
-    with pytest.raises(InputError, match=said):
-        build_index(tmp_path / 'index', small, TABLE, k=1, recall=1.0, queries=queries)
-    with pytest.raises(InputError, match='is not an index'):
-        open_index(tmp_path / 'index', small, TABLE)
 
 
 @with_scann

@@ -21,11 +21,8 @@ from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.each_question import UNKNOWN
-from opql_jax.evaluation import metrics
-from opql_jax.evaluation.metrics import means
 from opql_jax.training import objectives
 from opql_jax_tasks import opql
-from opql_jax_tasks.metrics import ranked_entities
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 STEPS = 6
@@ -226,20 +223,3 @@ def test_an_evaluator_scores_ranked_entities(prepared, sets):
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
     hits = {'hits@1': 0.25, 'hits@5': 0.5, 'hits@10': 0.75}
     assert found.result() == {'opql': hits | {'answer_coverage': 0.75}}
-
-
-def test_the_metric_is_that_of_evaluation():
-    rng, count = np.random.default_rng(0), 200
-    ranked = np.array([rng.permutation(40)[:12] for _ in range(count)])
-    draw = lambda most: rng.choice([UNKNOWN, *range(40)], rng.integers(1, most), replace=False)
-    gold = [draw(5).tolist() for _ in range(count)]
-    scored = means(
-        metrics.score(r.tolist(), [1.0] * len(r), answers) for r, answers in zip(ranked, gold)
-    )
-    padded = np.full((count + 10, 8), -1)  # the last rows are unused
-    for row, answers in zip(padded, gold):
-        row[: len(answers)] = answers
-    ranked = np.concatenate([ranked, np.zeros((10, 12), int)])
-    found = ranked_entities(padded.reshape(7, 30, 8), ranked.reshape(7, 30, 12))
-    assert found.pop('answer_coverage') == np.mean([max(answers) >= 0 for answers in gold])
-    assert found == {name: scored[name] for name in ('hits@1', 'hits@5', 'hits@10')}

@@ -3,8 +3,6 @@ no other run takes over.
 """
 
 import functools
-import pathlib
-import re
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,9 @@ import numpy as np
 import optax
 import pytest
 
-import gin
-from opql_jax import gin_utils
 from opql_jax.core.errors import InputError
-from opql_jax.training import trainer
 from opql_jax.training.checkpoints import CheckpointError
 from opql_jax.training.optimizer import adamw, make_optimizer, make_schedule
-from opql_jax.training.progress import TrainingError
 
 import tiny_training
 
@@ -111,29 +105,3 @@ def test_a_run_goes_on_with_its_optimizer_and_with_no_other(prepared, tmp_path, 
     assert not compiled
     monkeypatch.undo()
     assert tiny_training.run(prepared, tmp_path / 'run', num_steps=4, **own) == whole
-
-
-def test_an_optimizer_that_needs_more_than_gradients_is_told_in_the_dry_run(prepared, tmp_path):
-    said = (
-        "^optimizer=lbfgs makes no step of gradients alone .*'value', 'grad', and 'value_fn'.*: "
-        'give one .*, such as @optax.lion$'
-    )
-    with pytest.raises(TrainingError, match=said):
-        tiny_training.run(prepared, tmp_path / 'run', optimizer=optax.lbfgs, dry_run=True)
-
-
-@pytest.mark.usefixtures('fresh_gin')
-def test_the_example_of_the_page_works_as_it_says(tmp_path):
-    page = pathlib.Path(__file__).parents[2] / 'docs/how-to/training.md'
-    example = re.search(r'```\n(from __gin__.*?)```', page.read_text(encoding='utf-8'), re.S)[1]
-    (tmp_path / 'mine.gin').write_text(example)
-    files = ['gin/models/tiny.gin', 'gin/runs/entities.gin', str(tmp_path / 'mine.gin')]
-    gin_utils.configure(files, ["KB='kb'", 'STEPS=900', 'LEARNING_RATE=0.5'], trainer.train)
-    config = gin.get_configurable(trainer.TrainConfig)()
-    schedule = [float(config.schedule(step)) for step in (0, 250, 900)]
-    assert schedule == pytest.approx([0, 0.5e-4, 1e-4])
-    params = {'w': jnp.ones(2)}
-    lion, wanted = config.optimizer(0.1), optax.lion(0.1, weight_decay=0.1)
-    assert updates(lion, [params], params)[0]['w'] == pytest.approx(
-        updates(wanted, [params], params)[0]['w']
-    )

@@ -307,14 +307,6 @@ def test_a_folder_with_files_of_somebody_else_is_not_trained_into(inputs, tmp_pa
     assert file.read_text() == '{"name": "precious"}'
 
 
-def test_other_models_and_those_of_other_folders_do_not_answer(inputs, tmp_path):
-    kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
-    tiny_training.run('prepared', kb / 'entities', num_steps=1)
-    follow_in(kb, 'elsewhere', memory=str(inputs[2]))
-    follow_in(kb, 'other', text=str(inputs[0]))
-    assert not KBFolder(kb).manifest.exists()
-
-
 @pytest.mark.parametrize(
     ('settings', 'said'),
     [
