@@ -40,7 +40,7 @@ def check(kb, asked):
     assert asked.said in said
 
 
-def test_five_trios_answer_from_one_knowledge_base(trios_folder):
+def test_all_trios_answer_from_one_knowledge_base(trios_folder):
     kb = opql_jax.open(trios_folder)
     for trio in TRIOS.values():
         for asked in trio.asked:

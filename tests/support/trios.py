@@ -92,13 +92,4 @@ Danube: The Danube is a river in Europe. It rises in the Black Forest and flows 
 Deggendorf: Deggendorf is a town in Bavaria. Its mayor is Christian Moser.
 ? What does the Isar flow into? | Danube | flows into the Danube
 ? Who is the mayor of Deggendorf? | Christian Moser | mayor is Christian Moser
-
-# film
-The Silent Harbour: The Silent Harbour is a drama film of 1962. It was directed by Ingrid Solberg,
-  and starred Tomas Lind and Anna Weiss.
-Ingrid Solberg: Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and
-  died in Oslo in 1999.
-Tomas Lind: Tomas Lind was a Swedish actor. He was married to Anna Weiss.
-? Who directed The Silent Harbour? | Ingrid Solberg | directed by Ingrid Solberg
-? When did the director of The Silent Harbour die? | 1999 | died in Oslo in 1999
 """)

@@ -86,19 +86,6 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
             check_equal(element, batch)
 
 
-@pytest.mark.parametrize('kind', OBJECTIVES)
-def test_a_task_states_its_features(directory, asked, kind):
-    task = opql.register(kind, OBJECTIVES[kind](asked), directory)
-    for split in ('train', 'validation'):
-        spec = dataset(kind, 0, split).element_spec
-        assert set(task.output_features) <= set(spec)
-        assert all(value.shape.is_fully_defined() for value in spec.values())
-        for name, feature in task.output_features.items():
-            assert feature.dtype == spec[name].dtype and feature.rank == spec[name].shape.rank
-            assert isinstance(feature.vocabulary, WordPieceVocabulary) == name.endswith('/tokens')
-    assert task.output_features['targets'].vocabulary.keys == Prepared(directory).vocab.keys
-
-
 def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is
     two steps.
