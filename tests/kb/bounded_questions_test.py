@@ -19,23 +19,6 @@ ONCE = 'Who starred in the films directed by Ingrid Solberg?'
 CUT = 'the time for an answer is over'
 
 
-@pytest.fixture
-def encoded(kb, monkeypatch):
-    """The numbers of steps that are encoded for questions, in their order."""
-    counts, relations = [], kb.text_answerer.relations
-    counted = lambda steps: counts.append(len(steps)) or relations(steps)
-    monkeypatch.setattr(kb.text_answerer, 'relations', counted)
-    return counts
-
-
-def test_a_name_that_is_repeated_is_as_much_work_as_once(kb, encoded):
-    kb.ask(ONCE)
-    for times in (2, 10, 40):
-        answer = kb.ask(ONCE.replace('Ingrid Solberg', ' '.join(['Ingrid Solberg'] * times)))
-        assert len(answer.traces) == 1 and len(answer)
-    assert max(encoded) <= 2 * encoded[0]
-
-
 def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_path):
     names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
     assert len(names) == MOST_NAMES + 2

@@ -22,6 +22,7 @@ from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 import tiny_prepared
 import tiny_training
 from own_process import own_process
+from tiny_memories import digest_of_tree
 
 TYPES = ('P1 > P2', 'P2 > P1')
 RELATIONS = objectives.Relations(rows=16)
@@ -54,14 +55,6 @@ def copied(folder, tmp_path):
 
 def wider(**options):
     return tiny_training.encoder(**options, hidden_size=32)
-
-
-def content(folder):
-    return {
-        path: path.read_bytes()
-        for path in folder.rglob('*')
-        if path.is_file() and 'tfevents' not in path.name
-    }
 
 
 # Damage. That of a checkpoint that is opened is tried in tests/kb/forged_test.py.
@@ -166,7 +159,7 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
 )
 def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage, options, said):
     copy = copied(world / workdir, tmp_path)
-    before = content(copy)
+    before = digest_of_tree(copy)
     if 'init_from' in options:
         options = {'init_from': str(world / 'model')}
     refused = 'cannot be resumed as another run .'
@@ -175,7 +168,7 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage
     with pytest.raises(InputError, match=f'{copy} ?{refused}{said}') as error:
         stage = stage or follow(world / 'memory', frozen_encoder=True)
         tiny_training.run(world / 'prepared', copy, stage, **options)
-    assert 'damaged' not in str(error.value) and content(copy) == before
+    assert 'damaged' not in str(error.value) and digest_of_tree(copy) == before
 
 
 def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_lies(world, tmp_path):
@@ -249,11 +242,11 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
-    before = content(workdir)
+    before = digest_of_tree(workdir)
     said = f'{workdir} is at step 5 already, and num_steps is 4: raise it'
     with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, RELATIONS, num_steps=4)
-    assert content(workdir) == before
+    assert digest_of_tree(workdir) == before
 
 
 # They are written in the background, while training changes what they hold.
