@@ -14,13 +14,6 @@ def rows(rng, count):
     return rng.normal(size=(count, len(FEATURES)))
 
 
-@pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
-def test_the_weights_in_use_are_of_features_that_there_are(weights):
-    assert weights.keys() - {'bias'} <= set(FEATURES)
-    # What has more of the weight, and fits better, is worth more.
-    assert weights['share'] > 0 and weights['fit'] > 0
-
-
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     features = rows(np.random.default_rng(0), 200)
     column = lambda name: features[:, FEATURES.index(name)]

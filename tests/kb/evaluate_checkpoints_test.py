@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.kb.trained.question_sets import evaluate, evaluate_in_training
 from opql_jax.training import checkpoints, objectives
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
+from opql_jax.training.checkpoints import Checkpoints, each_step
 
 import tiny_training
 from event_files import scalars
@@ -80,9 +80,3 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.start()
     assert list(coming) == [7]
     writer.join()
-
-
-@pytest.mark.parametrize('which', ['all', 'new'])
-def test_a_folder_without_checkpoints_is_named(tmp_path, which):
-    with pytest.raises(CheckpointError, match=f'{tmp_path} has no checkpoint: train into it'):
-        list(each_step(tmp_path, which, patience=0.1))

@@ -19,14 +19,11 @@ A, B, C = Entity('A'), Entity('B'), Entity('C')
     ('text', 'query'),
     [
         ('A', A),
-        ('A . born in', Follow(A, 'born in')),
         ('A . ^directed . starring', Follow(Follow(A, 'directed', inverse=True), 'starring')),
         ('A . "^odd" . ^"x"', Follow(Follow(A, '^odd'), 'x', inverse=True)),
-        ('A - B - C', Combined('-', Combined('-', A, B), C)),
         ('A - (B - C)', Combined('-', A, Combined('-', B, C))),
         # As in Python: . then - then & then |
         ('A | B & C - A . b', Combined('|', A, Combined('&', B, Combined('-', C, Follow(A, 'b'))))),
-        ('(A | B) . b', Follow(Combined('|', A, B), 'b')),
         ('A . b [kind=person] . c', Follow(Where(Follow(A, 'b'), 'kind', 'person'), 'c')),
         ('A . b [ entity = "Titanic (film)" ]', Where(Follow(A, 'b'), 'entity', 'Titanic (film)')),
         ('A . b & B . c top 5', Top(Combined('&', Follow(A, 'b'), Follow(B, 'c')), 5)),

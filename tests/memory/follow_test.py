@@ -151,16 +151,6 @@ def test_a_query_that_is_not_finite_shows_in_its_weights(part, value):
         np.testing.assert_array_equal(np.isnan(weights).any(axis=1), np.arange(B) == 1)
 
 
-def test_half_precision_relations_score_as_their_float32_values():
-    rng = np.random.default_rng(3)
-    memory, table = make_memory(rng, 30, dtype=np.float16)
-    queries = make_queries(rng)
-    exact = memory._replace(relations=memory.relations.astype(np.float32))
-    half, full = jit_follow(*queries, memory, table), jit_follow(*queries, exact, table)
-    np.testing.assert_array_equal(half.entry_rows, full.entry_rows)
-    np.testing.assert_allclose(half.weights, full.weights, atol=1e-6)
-
-
 @pytest.mark.parametrize('dtype', [np.float16, np.float32])
 def test_no_copy_of_all_relations_is_made(dtype):
     rows = 100_000

@@ -180,15 +180,6 @@ def test_names_of_other_years_give_the_same_parameters(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded, expected)
 
 
-def test_merging_makes_w_r_orthogonal(tmp_path):
-    """So that relations keep the angles of states; of which shapes: training/state_test.py."""
-    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
-    _, fresh = fresh_params(fields)
-    w_r = np.asarray(merge_pretrained(fresh, loaded)['w_r']['kernel'], np.float64)
-    np.testing.assert_allclose(w_r.T @ w_r, 0.02**2 * 16 * np.eye(4), atol=1e-6)
-    assert (w_r * np.asarray(fresh['w_r']['kernel'])).sum() > 0
-
-
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):
     _, loaded = load_bert(write(tmp_path, fake_tensors()))
     names = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] y entity x other'

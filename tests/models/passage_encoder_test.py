@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from opql_jax.core.arrays import unpacked
-from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.relations import sums
 from opql_jax.models import passage_encoder
 from opql_jax.models.mention_kinds import MentionKinds, kinds_of_entities
 from opql_jax.models.passage_encoder import PassageEncoder, StoredPassages
-from opql_jax.models.text_encoder import TextEncoder
 
 import tiny_text_encoder
 from tiny_text_encoder import hidden
@@ -138,15 +135,6 @@ def tokens_before(text, start, mentions):
     return markup.tokenise_passage(
         ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]
     ).tokens
-
-
-def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
-    other = TextEncoder(
-        ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60)
-    )
-    said = 'text was prepared with another tokenizer than that of the encoder: prepare it again'
-    with pytest.raises(InputError, match=said):
-        encoder_of(prepared, tmp_path, other).vectors()
 
 
 def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_path):

@@ -107,14 +107,6 @@ def test_a_step_whose_data_have_changed_since_is_refused(options, tmp_path, name
     assert state_of(copied, [copied], options.out) == 'to do'
 
 
-def test_a_dry_run_prints_commands_and_writes_nothing(options, capsys):
-    binary = Step('e', 'train', ('a.gin',), {'KB': Output(), 'HELD_OUT': ('P1',)}, 'e')
-    run([step('one'), binary], options, dry_run=True)
-    assert not options.out.exists()
-    command = f'python -m opql_jax.train --gin_file=a.gin --gin.KB={options.out} '
-    assert command + "'--gin.HELD_OUT=('\"'\"'P1'\"'\"',)'" in capsys.readouterr().out
-
-
 def test_a_damaged_record_is_named(options):
     run([step('one')], options)
     (options.out / 'steps/one/run.json').write_text('{"command": ')
@@ -142,13 +134,6 @@ def test_how_a_binary_ends_is_how_its_recipe_ends(
         recipes_main(['run', 'g/a', '--out', str(options.out), '--data', str(tmp_path)])
     assert raised.value.code == ends and said in capsys.readouterr().err
     assert [state_of(s, steps, options.out) for s in steps] == ['to do', 'to do']
-
-
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(options, capsys, monkeypatch):
-    options.out.write_text('a file')
-    monkeypatch.setitem(catalog.RECIPES, 'g/a', Recipe('g/a', '', lambda options: [step('one')]))
-    with pytest.raises(SystemExit, match=f'^error: .*{options.out}'):
-        recipes_main(['run', 'g/a', '--out', str(options.out), '--data', str(options.data)])
 
 
 def make_of(path, reads):

@@ -99,17 +99,6 @@ def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     np.testing.assert_array_equal(plain['questions/tokens'], first['questions/tokens'])
 
 
-def test_an_iterator_is_saved_and_restored(directory, tmp_path):
-    opql.register('entities', objectives.Entities(rows=16), directory)
-    begun, resumed = (iter(dataset('entities', 2, num_epochs=None).batch(1)) for _ in range(2))
-    for _ in range(3):
-        next(begun)
-    tf.train.Checkpoint(ds=begun).write(str(tmp_path / 'iterator'))
-    tf.train.Checkpoint(ds=resumed).read(str(tmp_path / 'iterator')).assert_consumed()
-    found, expected = (next(one)['mentions/0/tokens'] for one in (resumed, begun))
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_the_vocabulary_is_the_tokenizer(directory):
     vocabulary, words = WordPieceVocabulary(directory), 'the old river'
     ids = Prepared(directory).tokenizer.encode(words, add_special_tokens=False).ids

@@ -75,9 +75,3 @@ def test_what_is_fitted_tells_the_kinds_of_new_mentions():
     found = fit(vectors, [KINDS[label] for label in labels])
     labels, vectors = draw(200)
     assert (found.log_probabilities(vectors).argmax(axis=1) == labels).mean() > 0.95
-
-
-@pytest.mark.parametrize('vectors, kinds', [(np.zeros((0, 3)), []), (np.zeros((1, 3)), ['date'])])
-def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
-    with pytest.raises(InputError, match='expected mentions of kinds'):
-        fit(vectors, kinds)

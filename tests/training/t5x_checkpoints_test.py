@@ -27,7 +27,6 @@ def kb(tmp_path_factory):
     root = tmp_path_factory.mktemp('kb')
     tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(root / 'text', root / 'start', spread=8.0)
-    tiny_training.write_memory(root / 'text', root / 'start', root / 'memory')
     return root
 
 
@@ -77,14 +76,6 @@ def test_training_starts_from_it_but_does_not_go_on_as_its_run(kb, tmp_path):
     tiny_training.run(kb / 'text', kb / 'further', stage, **start, num_steps=1)
     with pytest.raises(TrainingError, match="trained_by was 't5x'"):
         tiny_training.run(kb / 'text', kb / 'imported', stage, seed=5, num_steps=9)
-
-
-def test_a_follower_is_what_the_knowledge_base_answers_with(kb, tmp_path):
-    write_run(kb, tmp_path, objectives.Follow(memory_dir='memory', splits=('1-hop/train',)))
-    import_run(kb, tmp_path, 'follower', dry_run=True)
-    assert not (kb / 'follower').exists()
-    import_run(kb, tmp_path, 'follower')
-    assert KBFolder(kb).read() == {'text': 'text', 'model': 'follower', 'memory': 'memory'}
 
 
 def test_what_cannot_be_imported_is_named(kb, tmp_path):
