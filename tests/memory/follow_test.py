@@ -98,11 +98,14 @@ def padded(values, fill):
     num_rows=st.sampled_from([1, 4, 30]),
     batch=st.sampled_from(BATCHES),
     excludes=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float16]),
 )
-def test_search_equals_dense_reference_with_ties_to_the_lowest_id(seed, num_rows, batch, excludes):
+def test_search_equals_dense_reference_with_ties_to_the_lowest_id(
+    seed, num_rows, batch, excludes, dtype
+):
     rng = np.random.default_rng(seed)
     # Whole numbers: ties are frequent and exact.
-    memory, table = make_memory(rng, num_rows, whole_numbers=True)
+    memory, table = make_memory(rng, num_rows, whole_numbers=True, dtype=dtype)
     queries = make_queries(rng, whole_numbers=True, batch=batch)
     exclude = rng.integers(-1, NUM_ENTITIES, batch).astype(np.int32) if excludes else None
     scores, ids = jit_topk(*queries, memory, table, exclude=exclude)
