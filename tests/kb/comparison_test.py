@@ -33,7 +33,7 @@ def asks(question):
 
 OF, WHERE = 'What country is the director of {} from?', 'In which country is {} located?'
 BORN, DIED = 'When was the director of {} born?', 'When did the director of {} die?'
-FATHER = 'Who is the father of the author of {}?'
+FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin operating?'
 
 
 @table(f"""
@@ -48,7 +48,7 @@ FATHER = 'Who is the father of the author of {}?'
     Which of the two is younger, [Ann: person] or [Bob: person]? | most | When was {{}} born?
     Was [Ann] or [Bob] born later? | most | When was {{}} born?
     Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
-    Which canal began operating first, [Harl] or [Corve]? | least | When did {{}} begin operating?
+    Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
     Did [Ann] or [Bob] die first? | least | When did {{}} die?
     Of [Ann] and [Bob], who died last? | most | When did {{}} die?
     Which river is longer, [Orla] or [Tam]? | most | How long is {{}}?
@@ -78,7 +78,7 @@ FATHER = 'Who is the father of the author of {}?'
     Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
     Which bridge opened first, [the Harl] or [the Corve]? | least | When was {{}} opened?
     Which of [Orbis] and [Lumen] was launched earlier? | least | When was {{}} launched?
-    Which has the larger population, [Aker] or [Bakke]? | most | What is the population of {{}}?
+    Which town has the larger population, [Ely] or [Rye]? | most | What is the population of {{}}?
     Are the directors of both films [Up] and [Down] from the same country? | same | {OF}
 """)
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
