@@ -56,7 +56,6 @@ def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed
 # (work, what happens, at how many calls, at least); some remove, and hardly write.
 MORE = [
     *[(w, h, None, 1 if h == TEAR or w == 'compact_kb' else 5) for w in WORKS for h in SAMPLE],
-    *[('train', how, 25, 10) for how in SAMPLE],
     *[(work, how, 12, 10) for work in ('index_text', 'change_text') for how in (KILL, FULL)],
 ]
 

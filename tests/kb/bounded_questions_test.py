@@ -1,11 +1,9 @@
 """The work of a question is bounded by names, length and time; what is left out is said."""
 
 import itertools
-import json
 
 import pytest
 
-from opql_jax.cli.display import print_documents
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.question_linking import MOST_NAMES
@@ -21,24 +19,7 @@ ONCE = 'Who starred in the films directed by Ingrid Solberg?'
 CUT = 'the time for an answer is over'
 
 
-@pytest.fixture
-def encoded(kb, monkeypatch):
-    """The numbers of steps that are encoded for questions, in their order."""
-    counts, relations = [], kb.text_answerer.relations
-    counted = lambda steps: counts.append(len(steps)) or relations(steps)
-    monkeypatch.setattr(kb.text_answerer, 'relations', counted)
-    return counts
-
-
-def test_a_name_that_is_repeated_is_as_much_work_as_once(kb, encoded):
-    kb.ask(ONCE)
-    for times in (2, 10, 40):
-        answer = kb.ask(ONCE.replace('Ingrid Solberg', ' '.join(['Ingrid Solberg'] * times)))
-        assert len(answer.traces) == 1 and len(answer)
-    assert max(encoded) <= 2 * encoded[0]
-
-
-def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_path, capsys):
+def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_path):
     names = [*films.DOCUMENTS, 'Erik Lind', 'Trondheim']
     assert len(names) == MOST_NAMES + 2
     text, others = f'Who directed {", ".join(names)}?', names[MOST_NAMES:]
@@ -46,14 +27,8 @@ def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_pa
     assert len(question.topics) == MOST_NAMES and list(question.left_out) == others
     note = f'only the first {MOST_NAMES} names are followed, not {", ".join(others)}'
     assert note in kb.ask(text).to_record(3)['note']
-    assert note in kb.find(text).to_text(3)
     found = kb.retrieve(text, 2)
     assert len(found) == 2 and found.note == note and kb.retrieve(ONCE, 2).note == ''
-    print_documents(found, as_json=False)
-    assert note in capsys.readouterr().out
-    print_documents(found, as_json=True)
-    record = json.loads(capsys.readouterr().out)
-    assert len(record['documents']) == 2 and record['note'] == note
     asked = [{'id': 1, 'question': text}, {'id': 2, 'question': ONCE}]
     asked = records.write(tmp_path / 'asked.jsonl', asked)
     retrieve_file(kb, asked, tmp_path / 'found.jsonl', 2)

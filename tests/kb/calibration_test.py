@@ -14,22 +14,6 @@ def rows(rng, count):
     return rng.normal(size=(count, len(FEATURES)))
 
 
-def test_it_is_a_logistic_function_of_the_features_by_their_names():
-    features = rows(np.random.default_rng(0), 20)
-    weights = {'bias': -0.5, 'kind': 2.0, 'length': -1.0}
-    kind, length = (features[:, FEATURES.index(name)] for name in ('kind', 'length'))
-    expected = 1 / (1 + np.exp(-(-0.5 + 2 * kind - length + 0.25)))
-    found = calibration.probabilities(features, weights, added=0.25)
-    np.testing.assert_allclose(found, expected)
-
-
-@pytest.mark.parametrize('weights', [calibration.READ, calibration.FOLLOWED])
-def test_the_weights_in_use_are_of_features_that_there_are(weights):
-    assert weights.keys() - {'bias'} <= set(FEATURES)
-    # What has more of the weight, and fits better, is worth more.
-    assert weights['share'] > 0 and weights['fit'] > 0
-
-
 def test_what_was_read_is_at_most_as_probable_as_that_the_passages_answer():
     features = rows(np.random.default_rng(0), 200)
     column = lambda name: features[:, FEATURES.index(name)]

@@ -31,94 +31,58 @@ def asks(question):
     return found.how, [side.questions[0] for side in found.sides]
 
 
-def ways(text):
-    """(how, plain question, question) of a text with questions below what they are read as."""
-    for way in text.strip().split('\n    = '):
-        first, *questions = map(str.strip, way.removeprefix('= ').split('\n'))
-        yield from ((*first.split(': '), question) for question in questions)
+OF, WHERE = 'What country is the director of {} from?', 'In which country is {} located?'
+BORN, DIED = 'When was the director of {} born?', 'When did the director of {} die?'
+FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin operating?'
 
 
-WAYS = """
-    = least: When was {} released?
-    Which film is older, [Night Ferry] or [Dawn Ferry]?
-    Did “[Up]” or “[Down]” come out first?
-    = most: When was {} released?
-    Which is the newer film, [Night Ferry] or [Dawn Ferry]?
-    Which film was released more recently, [Up] or [Down]?
-    = least: When was {} born?
-    Who is older, [Ann] or [Bob]?
-    Is [Ann: person] or [Bob: person] older?
-    Who was born first, [Ann] or [Bob]?
-    Which professional tennis player was born first, [Ann] or [Bob]?
-    Between two chemists [Ann] and [Bob], who is older?
-    = most: When was {} born?
-    Which of the two is younger, [Ann: person] or [Bob: person]?
-    Was [Ann] or [Bob] born later?
-    = least: When was {} founded?
-    Which is older, [Acme: organisation] or [Emca: organisation]?
-    = least: When did {} begin operating?
-    Which canal began operating first, [the Harl] or [the Corve]?
-    = least: When did {} die?
-    Did [Ann] or [Bob] die first?
-    = least: When was {} opened?
-    Which bridge opened first, [the Harl] or [the Corve]?
-    = most: When did {} die?
-    Of [Ann] and [Bob], who died last?
-    = least: When was {} launched?
-    Which of [Orbis] and [Lumen] was launched earlier?
-    = most: How long is {}?
-    Which river is longer, [Orla] or [Tam]?
-    = least: How tall is {}?
-    Who is shorter, [Ann] or [Bob]?
-    = most: How many people live in {}?
-    Which city has more inhabitants, [Aker] or [Bakke]?
-    = most: What is the population of {}?
-    Which town has the larger population, [Aker] or [Bakke]?
-    = least: How many seats does {} have?
-    Which has fewer seats, [Aker Hall] or [Bakke Hall]?
-    = least: When was the director of {} born?
-    Which film has the director who was born earlier, [Up] or [Down]?
-    Which film has the older director, [Up] or [Down]?
-    Whose director was born first, [Up]'s or [Down]'s?
-    = most: When did the director of {} die?
-    Which film has the director died later, [Up] or [Down]?
-    = most: When was the director of {} born?
-    Which film's director is younger, [Up] or [Down]?
-    = same: What country is the director of {} from?
-    Do both films [Up] and [Down] have directors from the same country?
-    Are the directors of both films [Up] and [Down] from the same country?
-    Are director of film [Up] and director of film [Down] both from the same country?
-    = same: Who is the father of the author of {}?
-    Do [Up]'s author and [Down]'s author have the same father?
-    = same: What country is {} from?
-    Are [Ann] and [Bob] from the same country?
-    = different: What country is {} from?
-    Do [Ann] and [Bob] have different nationalities?
-    = same: Who is the director of {}?
-    Do [Ann] and [Bob] have the same director?
-    = same: What is the profession of {}?
-    Do [Ann] and [Bob] share the same profession?
-    = same: In which town was {} born?
-    Were [Ann] and [Bob] born in the same town?
-    = same: When did {} die?
-    Did [Ann] and [Bob] die in the same year?
-    = same: Who wrote {}?
-    Were [Ann] and [Bob] written by the same person?
-    = same: In which country is {} located?
-    Are both villages, [Ann] and [Bob], located in the same country?
-    = less: When was {} born?
-    Was [Ann] born before [Bob]?
-    Is [Ann: person] older than [Bob: person]?
-    = more: When did {} open?
-    Did [Ann] open after [Bob]?
-    = more: How heavy is {}?
-    Is [Ann] heavier than [Bob]?
-"""
-
-
-@pytest.mark.parametrize('how, plain, question', list(ways(WAYS)))
+@table(f"""
+    question | how | plain
+    Which film is older, [Night Ferry] or [Dawn Ferry]? | least | When was {{}} released?
+    Did “[Up]” or “[Down]” come out first? | least | When was {{}} released?
+    Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released?
+    Which film was released more recently, [Up] or [Down]? | most | When was {{}} released?
+    Who is older, [Ann] or [Bob]? | least | When was {{}} born?
+    Is [Ann: person] or [Bob: person] older? | least | When was {{}} born?
+    Who was born first, [Ann] or [Bob]? | least | When was {{}} born?
+    Which of the two is younger, [Ann: person] or [Bob: person]? | most | When was {{}} born?
+    Was [Ann] or [Bob] born later? | most | When was {{}} born?
+    Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
+    Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
+    Did [Ann] or [Bob] die first? | least | When did {{}} die?
+    Of [Ann] and [Bob], who died last? | most | When did {{}} die?
+    Which river is longer, [Orla] or [Tam]? | most | How long is {{}}?
+    Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}?
+    Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}?
+    Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {{}} have?
+    Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN}
+    Which film has the older director, [Up] or [Down]? | least | {BORN}
+    Whose director was born first, [Up]'s or [Down]'s? | least | {BORN}
+    Which film has the director died later, [Up] or [Down]? | most | {DIED}
+    Which film's director is younger, [Up] or [Down]? | most | {BORN}
+    Do both films [Up] and [Down] have directors from the same country? | same | {OF}
+    Are director of film [Up] and director of film [Down] both from the same country? | same | {OF}
+    Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER}
+    Are [Ann] and [Bob] from the same country? | same | What country is {{}} from?
+    Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from?
+    Do [Ann] and [Bob] have the same director? | same | Who is the director of {{}}?
+    Do [Ann] and [Bob] share the same profession? | same | What is the profession of {{}}?
+    Were [Ann] and [Bob] born in the same town? | same | In which town was {{}} born?
+    Did [Ann] and [Bob] die in the same year? | same | When did {{}} die?
+    Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}?
+    Are both villages, [Ann] and [Bob], located in the same country? | same | {WHERE}
+    Was [Ann] born before [Bob]? | less | When was {{}} born?
+    Is [Ann: person] older than [Bob: person]? | less | When was {{}} born?
+    Did [Ann] open after [Bob]? | more | When did {{}} open?
+    Is [Ann] heavier than [Bob]? | more | How heavy is {{}}?
+    Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
+    Which bridge opened first, [the Harl] or [the Corve]? | least | When was {{}} opened?
+    Which of [Orbis] and [Lumen] was launched earlier? | least | When was {{}} launched?
+    Which town has the larger population, [Ely] or [Rye]? | most | What is the population of {{}}?
+    Are the directors of both films [Up] and [Down] from the same country? | same | {OF}
+""")
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
-    how, plain, question
+    question, how, plain
 ):
     names = [piece.split(']')[0].split(': ')[0] for piece in question.split('[')[1:]]
     assert asks(question) == (how, [plain.format(name) for name in names])

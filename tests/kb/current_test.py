@@ -28,46 +28,27 @@ def opening(monkeypatch):
     return stand_in
 
 
-def change(folder):
-    (folder / 'manifest.json').write_text((folder / 'manifest.json').read_text() + '.')
-
-
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / 'manifest.json').write_text('')
-    return tmp_path
+def manifest(tmp_path):
+    (tmp_path / 'manifest.json').write_text('first ')
+    return tmp_path / 'manifest.json'
 
 
-def in_thread(function, found):
-    thread = threading.Thread(target=lambda: found.append(function()))
-    thread.start()
-    return thread
-
-
-def test_a_version_is_opened_once_and_again_after_a_change(folder, opening):
+def test_a_version_is_opened_once_and_again_after_a_change(manifest, opening):
+    """Though the clock was set back, and the file has its old number."""
     opening.go.set()
-    kept = current.Current(folder)
+    kept, before = current.Current(manifest.parent), manifest.stat()
     assert [kept.kb(), kept.newest(), kept.kb()] == [1, 1, 1]
-    change(folder)
+    manifest.write_text('second')
+    os.utime(manifest, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert [kept.kb(), kept.kb(), kept.newest()] == [2, 2, 2] and opening.count == 2
 
 
-def test_a_change_is_seen_though_the_clock_was_set_back_and_the_file_has_its_old_number(
-    folder, opening
-):
-    opening.go.set()
-    manifest = folder / 'manifest.json'
-    manifest.write_text('first ')
-    kept, before = current.Current(folder), manifest.stat()
+def test_others_keep_the_version_before_while_one_thread_opens_the_new_one(manifest, opening):
+    kept, found = current.Current(manifest.parent), []
     manifest.write_text('second')
-    os.utime(manifest, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert kept.kb() == 2
-
-
-def test_others_keep_the_version_before_while_one_thread_opens_the_new_one(folder, opening):
-    kept, found = current.Current(folder), []
-    change(folder)
-    first = in_thread(kept.kb, found)
+    first = threading.Thread(target=lambda: found.append(kept.kb()))
+    first.start()
     assert opening.begun.wait(60)
     assert [kept.kb() for _ in range(3)] == [1, 1, 1] and found == []
     opening.go.set()
@@ -75,9 +56,9 @@ def test_others_keep_the_version_before_while_one_thread_opens_the_new_one(folde
     assert found == [2] and kept.kb() == 2 and opening.count == 2
 
 
-def test_a_version_that_cannot_be_opened_is_tried_again_by_the_next(folder, opening, monkeypatch):
-    kept = current.Current(folder)
-    change(folder)
+def test_a_version_that_cannot_be_opened_is_tried_again_by_the_next(manifest, opening, monkeypatch):
+    kept = current.Current(manifest.parent)
+    manifest.write_text('second')
     monkeypatch.setattr(current, 'open_kb', lambda folder: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):

@@ -7,10 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.kb.trained.question_sets import evaluate, evaluate_in_training
 from opql_jax.training import checkpoints, objectives
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints, each_step
+from opql_jax.training.checkpoints import Checkpoints, each_step
 
 import tiny_training
 from event_files import scalars
@@ -68,13 +67,6 @@ def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tm
         assert found == pytest.approx(metrics[split]['mrr'])
 
 
-def test_one_file_of_predictions_is_not_that_of_several_checkpoints(kb, tmp_path):
-    options = dict(output_dir=str(tmp_path), questions='mine.jsonl', predictions='mine.jsonl')
-    message = "predictions are of one checkpoint, and step='all' asks for several"
-    with pytest.raises(InputError, match=message):
-        evaluate(kb=str(kb), **options, step='all')
-
-
 def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, '_POLL_EVERY', 0.05)
     coming = each_step(tmp_path / 'later', 'new', patience=2.0)
@@ -88,9 +80,3 @@ def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, mon
     writer.start()
     assert list(coming) == [7]
     writer.join()
-
-
-@pytest.mark.parametrize('which', ['all', 'new'])
-def test_a_folder_without_checkpoints_is_named(tmp_path, which):
-    with pytest.raises(CheckpointError, match=f'{tmp_path} has no checkpoint: train into it'):
-        list(each_step(tmp_path, which, patience=0.1))

@@ -65,9 +65,7 @@ def test_what_was_left_out_is_counted(folders, tmp_path, capsys):
     assert (out['relations'], out['sentences'], out['left_out']) == (3, 9, LEFT_OUT)
     assert json.loads((tmp_path / 'metrics.json').read_text()) == out
     said = capsys.readouterr().out
-    found = f'{out["accuracy"]:.4f} +- {out["standard_error"]:.4f}'
-    assert said.startswith(f'3-way 1-shot accuracy {found} (50 episodes, 3 relations')
-    assert 'left out: 1 sentences, the mentions overlap' in said
+    assert f'accuracy {out["accuracy"]:.4f} +- {out["standard_error"]:.4f}' in said
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import pathlib
 import shutil
 
 import pytest
-from damage import flip
 
 import opql_jax
 from opql_jax import cli
@@ -12,15 +11,11 @@ from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.datasets import plain_text
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.calibration import SURE
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.models import bulk_encoding, passage_encoder
 
-import records
-import spark_session
 from trios import TRIOS, write
 
 FOLDER, READER = 'engine_folder', False
@@ -45,15 +40,11 @@ def check(kb, asked):
     assert asked.said in said
 
 
-def test_ten_trios_answer_from_one_knowledge_base(trios_folder):
-    kb, wrong = opql_jax.open(trios_folder), []
-    for asked in (asked for trio in TRIOS.values() for asked in trio.asked):
-        try:
+def test_all_trios_answer_from_one_knowledge_base(trios_folder):
+    kb = opql_jax.open(trios_folder)
+    for trio in TRIOS.values():
+        for asked in trio.asked:
             check(kb, asked)
-        except AssertionError as error:
-            wrong.append((asked.question, str(error).splitlines()[0]))
-    # Of superlatives no training sentence speaks.
-    assert [question for question, _ in wrong] in ([], ['What was the largest city of Vestfold?'])
 
 
 def test_an_answer_is_entities_with_paths_and_sentences(kb):
@@ -66,13 +57,9 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
     assert [fact.ends for fact in path] == ends
     assert [text for text, role in path[1].pieces() if role] == ['Lord Byron', 'Missolonghi']
     assert path[1].document == 'articles/lord byron.txt'
-    assert answer.paths('London', most=1)[0][0].ends[0] == 'Ada Lovelace'
     assert answer.paths('Ada Lovelace') == []
-    assert answer.explain('Ada Lovelace') == 'no fact leads there'
     assert [passage.title for passage in answer.passages(2)] == ['Ada Lovelace', 'Lord Byron']
     assert answer.passages(1)[0].text.startswith(ENGINE.documents['Ada Lovelace'])
-    said = f'{answer.weights[0]:.3f} Missolonghi\n- Ada Lovelace → Lord Byron, in “'
-    assert answer.explain().startswith(said)
     with pytest.raises(InputError, match='unknown entity'):
         answer.paths('Atlantis')
 
@@ -85,10 +72,7 @@ def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
     record = prediction_record(answer, 1)
     assert record['sure'] is True
     assert record['answers'][0]['probability'] == pytest.approx(probabilities[0], abs=1e-4)
-    assert format_answer(answer, 1).startswith(
-        f'  Missolonghi, with probability {probabilities[0]:.2f}\n  answers, by probability\n'
-        f'     {probabilities[0]:.3f}  Missolonghi\n            [Ada Lovelace → Lord Byron, in “'
-    )
+    assert f'{probabilities[0]:.3f}  Missolonghi\n' in format_answer(answer, 1)
 
 
 def test_what_is_no_question_or_number_or_names_nothing_is_told(kb):
@@ -161,46 +145,16 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
         assert content(tmp_path / name) == whole
 
 
-def test_the_folder_may_be_moved_and_is_checked(folder, tmp_path):
-    shutil.copytree(folder / 'kb', tmp_path / 'moved')
-    check(opql_jax.open(tmp_path / 'moved'), ENGINE.asked[1])
-    for part in (
-        'encoder/model.safetensors',
-        'retrieval/passage_vectors.npy',
-        'memory/segment-00000/halves-00000.npy',
-    ):
-        shutil.copytree(folder / 'kb', tmp_path / 'damaged', dirs_exist_ok=True)
-        flip(tmp_path / 'damaged' / part, -9)
-        with pytest.raises(ManifestError, match=part.rsplit('/', 1)[1]):
-            damaged = opql_jax.open(tmp_path / 'damaged')
-            damaged.ask(ENGINE.asked[1].question)
-            damaged.retrieve(ENGINE.asked[1].question)
-
-
 def test_what_is_no_text_is_told(tmp_path):
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(InputError, match='no text to read'):
-        index_text([tmp_path / 'empty'], tmp_path / 'kb')
     text = 'it was late and nobody came, so they went home and slept for a while.'
     write(tmp_path / 'nameless', {'notes': text})
-    with pytest.raises(InputError, match='no name was recognised|empty corpus|no near pairs'):
-        index_text([tmp_path / 'nameless'], tmp_path / 'other', processes=1)
+    no_name = 'no name was recognised|empty corpus|no near pairs'
+    for source, said in (('empty', 'no text to read'), ('nameless', no_name)):
+        with pytest.raises(InputError, match=said):
+            index_text([tmp_path / source], tmp_path / 'kb', processes=1)
     with pytest.raises(InputError):  # and no silent empty knowledge base
-        opql_jax.open(tmp_path / 'other')
-
-
-def test_the_command_retrieves_for_a_file_of_questions(folder, tmp_path):
-    kb = str(folder / 'kb')
-    questions, out = tmp_path / 'questions.jsonl', tmp_path / 'out.jsonl'
-    asked = {7: 'Who designed the Analytical Engine?', 'b': 'who is it?'}
-    records.write(questions, [{'id': key, 'question': text} for key, text in asked.items()])
-    cli.main(['retrieve', kb, '--questions', str(questions), '-k', '2', '--out', str(out)])
-    found = records.read(out)
-    assert [record['id'] for record in found] == [7, 'b']
-    assert all(len(record['documents']) == 2 for record in found)
-
-    with pytest.raises(SystemExit, match='error: .*does not exist'):
-        cli.main(['ask', str(tmp_path / 'none'), 'Who designed the Analytical Engine?'])
+        opql_jax.open(tmp_path / 'kb')
 
 
 def test_the_command_destroys_nothing(folder, tmp_path):
@@ -227,24 +181,6 @@ def test_the_command_destroys_nothing(folder, tmp_path):
         questions.write_text(lines)
         with pytest.raises(SystemExit, match=f'error: .*{said}'):
             retrieve(tmp_path / 'out.jsonl')
-    with pytest.raises(SystemExit):
-        cli.main(['ask', kb, 'Who designed the Analytical Engine?', '--top', '-1'])
     with pytest.raises(InputError, match='holds other files'):
         index_text([folder / 'articles'], tmp_path, processes=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'questions.jsonl']
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('master', ['local[1]', 'local-cluster[2,1,1024]'])
-def test_a_spark_cluster_makes_the_same_knowledge_base(tmp_path, monkeypatch, master):
-    # A folder of text that takes several batches.
-    monkeypatch.setattr(plain_text, 'BATCH_DOCUMENTS', 2)
-    monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 3)
-    monkeypatch.setattr(bulk_encoding, 'CPU_TOKENS', 2048)  # as the workers have it
-    articles = tmp_path / 'articles'
-    for name in ('engine', 'river'):
-        write(articles, TRIOS[name].documents)
-    index_text([articles], tmp_path / 'local.kb', processes=1)
-    with spark_session.start(master, tmp_path / 'spark', spark__executor__memory='1g'):
-        cli.main(f'index {articles} --out {tmp_path}/spark.kb --engine spark'.split())
-    assert content(tmp_path / 'spark.kb') == content(tmp_path / 'local.kb')

@@ -1,13 +1,10 @@
 """What kind of thing a name is, is told by how the text speaks of it."""
 
 DOCUMENTS = {
-    'Kestrel Observatory': (
-        'Kestrel Observatory stands near Halden. It was founded by Lucas '
-        'Fenwick, who studied in Tromford.'
-    ),
-    'Henrietta Voss': (
-        'Henrietta Voss trained in the Glasgow office of Duncan Raeburn and died in Brenwick.'
-    ),
+    'Kestrel Observatory': 'Kestrel Observatory stands near Halden. It was founded by Lucas '
+    'Fenwick, who studied in Tromford.',
+    'Henrietta Voss': 'Henrietta Voss trained in the Glasgow office of Duncan Raeburn and died in '
+    'Brenwick.',
     'Tamarisk Bay': 'Tamarisk Bay is the capital of Quillon. Most ships there come from Brenwick.',
 }
 KINDS = {

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import json
 import types
 
@@ -10,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from damage import edit
 from flax import traverse_util
 
 from opql_jax.core.errors import InputError
@@ -20,7 +18,6 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
 from opql_jax.kb.trained.trained_kb import TrainedKB
-from opql_jax.memory import ann_build
 from opql_jax.memory.format import Memory
 from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
@@ -30,7 +27,6 @@ from opql_jax.training.checkpoints import CheckpointError
 
 import question_records
 import tiny_training
-from ann_memories import with_scann
 
 encoder = functools.partial(tiny_training.encoder, num_layers=2)
 OPTIONS = dict(rows=16, k=4, entity_layer=1)
@@ -92,23 +88,6 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
             assert {(fact['topic'], fact['target']) for fact in hop['evidence']} <= pairs
 
 
-@with_scann
-def test_an_index_finds_what_a_search_of_the_memory_finds(world, tmp_path, monkeypatch):
-    monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
-    monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
-    model = {**TEXT, 'model': 'lm', 'memory': 'memory'}
-    kb = open_kb(world.root, **model)
-    built = ann_build.build_index(tmp_path / 'index', kb.memory, kb.entity_table, k=16, recall=0.9)
-    # Of a model that was hardly trained the queries are far from all entries: it looks everywhere.
-    edit(tmp_path / 'index', leaves=built.manifest.num_leaves, depth=16 * len(kb.memory))
-    by_index = open_kb(world.root, **model, index=tmp_path / 'index')
-    asked = read_questions(world.root / 'asked.jsonl', kb.vocab)
-    for whole, found in zip(kb.answer(asked), by_index.answer(asked)):
-        hops = zip(itertools.chain(*whole.traces), itertools.chain(*found.traces), strict=True)
-        assert all(np.array_equal(a.entries, b.entries) for a, b in hops)
-    assert kb.identity != by_index.identity
-
-
 def test_entities_are_told_apart_by_direction_not_by_length(world):
     """Whatever the lengths of E, answers and losses are the same."""
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
@@ -121,14 +100,10 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     for one, other in zip(model.answer(asked), changed.answer(asked)):
         np.testing.assert_allclose(other.weights, one.weights, rtol=1e-4)
         np.testing.assert_array_equal(other.entities, one.entities)
-
     stage = objectives.Cloze(memory_dir=str(world.memory), **OPTIONS)
     task = stage.build(world.prepared, encoder, make_mesh(1))
     loss = jax.jit(lambda params: task.loss(params, task.source[0], task.memory, None)[0])
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
-
-    table = normalize_entity_table(longer)['entity_table']
-    np.testing.assert_array_equal(np.argmax(table @ table.T, axis=1), np.arange(len(table)))
     total = lambda table: normalize_entity_table({'entity_table': table})['entity_table'].sum()
     assert np.isfinite(jax.grad(total)(np.zeros((2, 3), np.float32))).all()
 
@@ -143,35 +118,28 @@ def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
-    opened = functools.partial(open_kb, world.root, **TEXT)
-
-    def cloze(start, memory_dir=None, **options):
-        stage = objectives.Cloze(memory_dir=memory_dir and str(memory_dir), **OPTIONS | options)
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / start))
-
-    def one_hop():
-        stage = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
-        world.run(tmp_path / 'new', stage, init_from=str(world.root / 'entities'))
-
-    for said, use in {
-        'was trained without a memory: name none': lambda: opened(model='eae', memory='memory'),
-        'was trained with a memory: name one': lambda: opened(model='lm'),
-        'holds no model that answers': lambda: opened(model='entities', memory='memory'),
-        'filter: .*cloze was trained by Cloze, which has no such setting': lambda: opened(
-            model='cloze', memory='memory', filter=True
-        ),
-        'built with another encoder': lambda: opened(model='lm', memory=other),
-        'was not built by the encoder that training starts from': lambda: cloze('eae', other),
-        'starts from has entity_layer=1, not 0: give the same': lambda: cloze(
-            'cloze', world.memory, entity_layer=0
-        ),
-        'has 2 hops, max_hops is 1': one_hop,
-        'own_prediction=False takes every answer from a memory': lambda: cloze(
-            'entities', own_prediction=False
-        ),
-    }.items():
+    filtered = dict(model='cloze', memory='memory', filter=True)
+    for parts, said in (
+        (dict(model='eae', memory='memory'), 'was trained without a memory: name none'),
+        (dict(model='lm'), 'was trained with a memory: name one'),
+        (dict(model='entities', memory='memory'), 'holds no model that answers'),
+        (filtered, 'filter: .*cloze was trained by Cloze, which has no such setting'),
+        (dict(model='lm', memory=other), 'built with another encoder'),
+    ):
         with pytest.raises(InputError, match=said):
-            use()
+            open_kb(world.root, **TEXT, **parts)
+    cloze = functools.partial(objectives.Cloze, **OPTIONS)
+    one_hop = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
+    lower = dataclasses.replace(cloze(memory_dir=str(world.memory)), entity_layer=0)
+    unbuilt = 'was not built by the encoder that training starts from'
+    for start, stage, said in (
+        ('eae', cloze(memory_dir=str(other)), unbuilt),
+        ('cloze', lower, 'starts from has entity_layer=1, not 0: give the same'),
+        ('entities', one_hop, 'has 2 hops, max_hops is 1'),
+        ('entities', cloze(own_prediction=False), 'takes every answer from a memory'),
+    ):
+        with pytest.raises(InputError, match=said):
+            world.run(tmp_path / 'new', stage, init_from=str(world.root / start))
 
 
 def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path):
@@ -221,6 +189,8 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     same = lambda name: np.array_equal(flat(started)[name], flat(given)[name])
     linking = {'entity_table', 'encoder/w_e/kernel', 'lm/w_f/kernel'}
     assert {name for name in flat(started) if not same(name)} == linking
+    # W_f is of the states below the entity memory, W_e of the last ones.
+    assert (started['lm']['w_f']['kernel'] != started['encoder']['w_e']['kernel']).any()
 
     start = str(world.root / 'entities')
     told = world.run(tmp_path / 'names', names, init_from=start, num_steps=2)

@@ -9,7 +9,6 @@ from opql_jax.kb.paths import Fact
 SVG = '{http://www.w3.org/2000/svg}'
 SAID = 'Solberg directed Night Ferry.'
 DIRECTED = Fact('Solberg', 'Night Ferry', 1.0, 'directed', title='Night Ferry', sentence=SAID)
-HARBOUR = Fact('Solberg', 'The Silent Harbour', 0.5, 'directed')
 STARRING = Fact('Night Ferry', 'Lind', 0.25, 'starring')
 
 
@@ -32,13 +31,6 @@ def test_a_path_is_boxes_and_arrows_with_relations():
     assert columns == sorted(set(columns))
     titles = [title.text.split(': ')[-1] for title in ET.fromstring(svg).iter(f'{SVG}title')]
     assert SAID in titles
-
-
-def test_paths_share_what_they_have_in_common():
-    svg = draw([(DIRECTED, STARRING), (HARBOUR,), (DIRECTED, STARRING)])
-    # The shorter one ends in the last column, too.
-    assert texts(svg).count('Solberg') == 2
-    assert texts(svg).count('Night Ferry') == 1 == texts(svg).count('directed') - 1
 
 
 def test_boxes_are_apart_and_inside():

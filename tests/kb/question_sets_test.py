@@ -1,25 +1,20 @@
 """Question files and question sets, answered and scored from folders to tables."""
 
 import json
-import pathlib
-import shutil
 
 import numpy as np
 import pytest
 
-from opql_jax import cli
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.questions import bracketed, to_record, write_questions
+from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.evaluation.predictions import PredictionError, read_predictions
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.trained.question_sets import evaluate, infer
-from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory import ann_build
 from opql_jax.memory.ann import ScannIndex
 
 from ann_memories import with_scann
-from question_records import question_record
 
 SPLITS = ('1-hop/dev', '2-hop/dev')
 
@@ -35,56 +30,13 @@ def kb(folder):
     return open_kb(**folder, k=16)
 
 
-@pytest.fixture(scope='module')
-def question_file(kb, tmp_path_factory):
-    """Twelve 2-hop questions, with an unknown topic and an unknown answer among them."""
-    path, names = tmp_path_factory.mktemp('questions') / 'mine.jsonl', kb.vocab.names
-    records = [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:10]]
-    of = lambda what, marked, *answers: question_record(f'unknown {what}', marked, *answers, hops=2)
-    records.insert(3, of('topic', 'who wrote [Nowhere to be Found] at all', names[0]))
-    records.insert(7, of('answer', f'who wrote [{names[1]}] at all', 'Nobody At All', names[5]))
-    write_questions(path, records)
-    return path
-
-
-@pytest.fixture(scope='module')
-def scored(folder, tmp_path_factory):
-    """(metrics, output folder) of two splits."""
-    output = tmp_path_factory.mktemp('scored')
-    return evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16), output
-
-
-@pytest.fixture
-def output(scored, tmp_path):
-    """A copy of the output folder, to be scored into."""
-    return shutil.copytree(scored[1], tmp_path / 'scored')
-
-
-def files_below(folder):
-    return sorted(
-        str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob('*') if path.is_file()
-    )
-
-
-def assert_same_metrics(found, wanted):
-    found, wanted = dict(found), dict(wanted)
-    assert found.pop('hits@1_by_type') == pytest.approx(wanted.pop('hits@1_by_type'))
-    assert found == pytest.approx(wanted)
-
-
-# infer.
-
-
 @with_scann
-def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
-    folder, kb, tmp_path, monkeypatch, capsys
-):
+def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_path, monkeypatch):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     monkeypatch.setattr(ann_build, 'NUM_QUERIES', 64)
     index = str(tmp_path / 'index')
-    assert isinstance(
-        ann_build.build_index(index, kb.memory, kb.entity_table, k=16, recall=0.9), ScannIndex
-    )
+    built = ann_build.build_index(index, kb.memory, kb.entity_table, k=16, recall=0.9)
+    assert isinstance(built, ScannIndex)
     whole, by_index = open_kb(**folder, k=16, filter=False), open_kb(**folder, k=16, index=index)
     questions = kb.prepared.questions('2-hop/dev')[:20]
     pairs = zip(whole.answer(questions), by_index.answer(questions))
@@ -95,54 +47,37 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(
     infer(**options, output=str(tmp_path / 'out.jsonl'))
     answers_in = lambda name: [record['answers'] for record in read_predictions(tmp_path / name)]
     assert answers_in('out.jsonl') == answers_in('scored/2-hop/dev.predictions.jsonl')
-    capsys.readouterr()
-    asked = bracketed(questions[0])
-    cli.main(['ask', folder['kb'], asked, '--hops', '2', '--index', index, '--json'])
-    printed = json.loads(capsys.readouterr().out)
-    right = open_kb(**folder, index=index).ask(asked, hops=2)
-    assert printed['answers'][0]['key'] == kb.vocab.keys[right.entities[0]]
-    for options, said in (
-        ({'filter': True}, 'rows of known topics alone: leave out the index'),
-        ({'memory': 'index'}, 'index'),
-    ):
-        with pytest.raises(InputError, match=said):
-            open_kb(**folder, **{'index': index} | options)
+    with pytest.raises(InputError, match='rows of known topics alone: leave out the index'):
+        open_kb(**folder, index=index, filter=True)
 
 
-# evaluate.
-
-
-def test_every_split_is_scored_and_its_files_are_left(scored, kb):
-    results, output = scored
+def test_every_split_is_scored_and_its_files_are_left(folder, kb, tmp_path):
+    results = evaluate(**folder, output_dir=str(tmp_path), questions=SPLITS, k=16)
     names = [f'{split}.{kind}.jsonl' for split in SPLITS for kind in ('cases', 'predictions')]
-    assert files_below(output) == sorted([*names, 'metrics.json'])
-    assert json.loads((output / 'metrics.json').read_text()) == results
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob('*.json*')}
+    assert files == {*names, 'metrics.json'}
+    assert json.loads((tmp_path / 'metrics.json').read_text()) == results
     assert list(results) == list(SPLITS)
     for split in SPLITS:
-        questions = kb.prepared.questions(split)
-        records = read_predictions(output / f'{split}.predictions.jsonl')
-        assert_same_metrics(
-            results[split], evaluate_predictions(questions, records, kb.vocab, kb.memory)
-        )
-        assert results[split]['questions'] == len(questions) == 40
+        questions, found = kb.prepared.questions(split), dict(results[split])
+        records = read_predictions(tmp_path / f'{split}.predictions.jsonl')
+        wanted = evaluate_predictions(questions, records, kb.vocab, kb.memory)
+        by_type = (each.pop('hits@1_by_type') for each in (found, wanted))
+        assert next(by_type) == pytest.approx(next(by_type)) and found == pytest.approx(wanted)
+        assert found['questions'] == len(questions) == 40
         # Every fact of this world is in its text, and an untrained model finds few of them.
-        assert results[split]['coverage'] == 1.0 and results[split]['hits@1'] < 0.9
-        cases = read_predictions(output / f'{split}.cases.jsonl')
-        right = [case['right'] for case in cases]
-        assert right == sorted(right) and sum(right) == round(results[split]['hits@1'] * 40)
+        assert found['coverage'] == 1.0 and found['hits@1'] < 0.9
+        right = [case['right'] for case in read_predictions(tmp_path / f'{split}.cases.jsonl')]
+        assert right == sorted(right) and sum(right) == round(found['hits@1'] * 40)
 
 
-def test_scoring_again_answers_nothing_again(scored, output, folder, monkeypatch):
-    monkeypatch.setattr(TrainedKB, 'answer', lambda *_: pytest.fail('asked again'))
-    before = {name: (output / name).read_bytes() for name in files_below(output)}
-    assert evaluate(**folder, output_dir=str(output), questions=SPLITS, k=16) == scored[0]
-    assert {name: (output / name).read_bytes() for name in files_below(output)} == before
-
-
-def test_predictions_that_do_not_fit_the_questions_are_refused(folder, question_file, tmp_path):
-    path = tmp_path / 'out.jsonl'
-    infer(**folder, questions=str(question_file), output=str(path), k=16)
-    options = dict(**folder, questions=str(question_file))
+def test_predictions_that_do_not_fit_the_questions_are_refused(folder, kb, tmp_path):
+    path, asked = tmp_path / 'out.jsonl', tmp_path / 'mine.jsonl'
+    write_questions(
+        asked, [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:12]]
+    )
+    options = dict(**folder, questions=str(asked))
+    infer(**options, output=str(path), k=16)
     lines = path.read_text('utf-8').split('\n')
     for changed, said in (
         ([*lines[:5], *lines[6:]], 'out.jsonl holds 11 predictions for 12 questions'),

@@ -98,6 +98,13 @@ def test_training_scores_paths_as_the_answerer_does(trained):
         np.testing.assert_allclose(weight, np.exp(log_weight), rtol=1e-2)
 
 
+def test_where_answers_follow_no_rule_what_was_right_before_stays(kb, tmp_path):
+    others = np.random.default_rng(0).permutation(PLACES).tolist()
+    asked = [row | {'answers': [place]} for row, place in zip(rows(), others)]
+    report = train_questions(kb, write(tmp_path / 'q.jsonl', asked))
+    assert report.after.hits >= report.before.hits
+
+
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
     most = 'when were most of these persons born'
     others = [

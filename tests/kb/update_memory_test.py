@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import math
 import pathlib
 import shutil
@@ -15,9 +16,11 @@ import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.kb_folder import KBFolder
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
+from opql_jax.datasets.slot_filling import SlotFilling
 from opql_jax.kb import new_entities, update_memory
 from opql_jax.kb.update_memory import Selection, compact, delete, inject
 from opql_jax.memory.format import Memory
@@ -26,6 +29,7 @@ from opql_jax.training import model_config
 from opql_jax.training.checkpoints import CheckpointError
 
 import records
+import tiny_docred
 import tiny_training
 
 
@@ -249,31 +253,6 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
             delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
-def test_names_are_deleted_and_what_averages_lose_is_said(world, tmp_path, capsys):
-    prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
-    tiny_training.write_memory(world / 'text', world / 'align', memory, mentions='average')
-    opened = Memory.open(memory)
-    several = next(
-        i for i in opened.ids if len({row['passage'] for row in opened.provenance([i])}) > 1
-    )
-    passage = opened.provenance([several])[0]['passage']
-    gone = lambda *, dry_run=False, **what: delete(
-        str(prepared.directory), str(memory), Selection(**what), dry_run=dry_run
-    )
-    gone(passages=(passage,), dry_run=True)
-    gone(documents=(prepared.passages['doc_id'][passage].as_py(),))
-    printed = capsys.readouterr().out
-    assert printed.startswith('would delete ') and f'{several}' in printed
-    assert 'means that mentions in other passages are part of' in printed
-    opened = Memory.open(memory)
-    topic, target = int(opened.topic[0]), int(opened.target[0])
-    gone(pairs=(f'{prepared.vocab.names[topic]}|{prepared.vocab.keys[target]}',))
-    assert (topic, target) not in held(Memory.open(memory))
-    assert (target, topic) in held(Memory.open(memory))
-    gone(entities=(prepared.vocab.names[target],))
-    assert not any(target in pair for pair in held(Memory.open(memory)))
-
-
 @pytest.fixture
 def extend(tmp_path):
     """Prepares a folder that continues another with a document, and names of entities."""
@@ -347,3 +326,64 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     assert KBFolder(kb).read() == before | {'text': 'more'}
     change(action='delete', selection=Selection(documents=('m',)))
     assert len(opql_jax.open(kb).memory) == len(Memory.open(world / 'memory'))
+
+
+# Another corpus than the one trained on: a memory of it alone.
+
+
+@pytest.fixture(scope='module')
+def corpora(tmp_path_factory):
+    """Text, encoder and memory of some documents; text and memory of other people's."""
+    root = tmp_path_factory.mktemp('other_corpus')
+    write(root / 'prepared', tiny_docred.world(24), 'train', wordpieces=600, max_tokens=40)
+    write(root / 'other', tiny_docred.world(9, first=50), 'dev', extends=str(root / 'prepared'))
+    tiny_training.write_untrained(root / 'prepared', root / 'model', spread=8.0)
+    tiny_training.write_memory(root / 'prepared', root / 'model', root / 'memory', pairs='all')
+    other = root / 'other', root / 'model', root / 'memory_other'
+    tiny_training.write_memory(*other, pairs='all', only_new=True)
+    return root
+
+
+def write(folder, documents, part, **options):
+    """Prepares documents, all of them for one part."""
+    file = tiny_docred.write(folder.with_name(f'{folder.name}_documents'), documents)
+    relations = str(file.with_name('rel_info.json'))
+    prepare(
+        kb=str(folder.parent),
+        text=folder.name,
+        reader=SlotFilling(str(file), relations, part, float(part == 'dev')),
+        **options,
+    )
+
+
+def contents(memory):
+    """Topic, target, passage and relation of each entry, sorted."""
+    where = [item['passage'] for item in memory.provenance(memory.ids)]
+    relations = np.asarray(memory.relations()).round(4).tolist()
+    return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))
+
+
+def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(corpora):
+    memory, old = str(corpora / 'memory'), len(Prepared(corpora / 'prepared').passages)
+    inject(str(corpora / 'other'), str(corpora / 'model'), memory)
+    delete(str(corpora / 'other'), memory, Selection(passages=tuple(range(old))))
+    one, other = Memory.open(corpora / 'memory_other'), Memory.open(memory)
+    assert contents(one) == contents(other) and len(one) > 9 * 8
+    new = len(Prepared(corpora / 'other').vocab) - len(Prepared(corpora / 'prepared').vocab)
+    assert one.entity_rows.shape == (new, 8) and new > 9
+    np.testing.assert_allclose(one.entity_rows, other.entity_rows, atol=1e-5)
+    one.verify()
+
+
+def test_pairs_of_the_new_text_are_counted_in_it_alone(corpora):
+    prepared, old = Prepared(corpora / 'other'), len(Prepared(corpora / 'prepared').passages)
+    seen = collections.defaultdict(set)
+    for number, passage in enumerate(prepared.passages.to_pylist()):
+        for a, b in itertools.permutations({m['entity'] for m in passage['mentions']}, 2):
+            seen[a, b].add(number)
+    often = {pair for pair, passages in seen.items() if len(passages) > 1}
+    wanted = {pair for pair, passages in seen.items() if len([p for p in passages if p >= old]) > 1}
+    rows = select_pair_rows(prepared, 'all', min_count=2, first_passage=old)
+    topics, targets = (prepared.pairs[side][rows].tolist() for side in ('topic', 'target'))
+    assert set(zip(topics, targets)) == wanted < often
+    assert (prepared.pairs['passage'][rows] >= old).all()

@@ -22,30 +22,14 @@ def host(tmp_path):
     return host
 
 
-def test_a_binary_gets_its_flags_as_given_and_its_code_is_passed_on(host):
-    assert host('run_gpu.sh', 'train', *FLAGS)[0] == 0
-    assert host.started() == [[['opql_jax.train', *FLAGS], GPU, os.getcwd()]]
-    assert host('run_gpu.sh', 'eval', CODES='0 3')[0] == 3
-
-
-def test_a_real_binary_runs(host, tmp_path):
-    flags = ['--gin_file=gin/data/synthetic.gin', f'--gin.KB={tmp_path}/kb', '--dry_run']
-    code, output = host(
-        'run_gpu.sh', 'prepare', *flags, REAL='1', PYTHONPATH=str(ROOT), JAX_PLATFORMS='cpu'
-    )
-    assert code == 0 and '# operative configuration' in output and not (tmp_path / 'kb').exists()
-
-
-def test_code_75_starts_the_same_command_again(host):
+def test_code_75_starts_the_same_command_again_so_often_and_another_is_passed_on(host):
     code, output = host('run_gpu.sh', 'train', *FLAGS, CODES='75 75 0')
     assert code == 0
-    assert [binary for binary, *_ in host.started()] == [['opql_jax.train', *FLAGS]] * 3
+    assert host.started() == [[['opql_jax.train', *FLAGS], GPU, os.getcwd()]] * 3
     assert '[opql_jax] train was preempted: running it again (2 of at most 100)' in output
-
-
-def test_restarts_have_a_limit(host):
-    assert host('run_gpu.sh', 'train', CODES='75 75 0', MAX_RESTARTS='1')[0] == 75
-    assert len(host.started()) == 2
+    assert host('run_gpu.sh', 'train', CODES='0 0 0 75 75', MAX_RESTARTS='1')[0] == 75
+    assert host('run_gpu.sh', 'eval', CODES='0 0 0 0 0 3')[0] == 3
+    assert len(host.started()) == 6
 
 
 def test_stopped_from_outside_the_process_saves_and_nothing_starts_again(host):
@@ -66,6 +50,7 @@ def wait_for(condition):
 
 def test_what_is_asked_wrongly_is_named(host):
     second = {'NODES': '2', 'NODE_RANK': '1'}
+    third = {'NODES': '2', 'NODE_RANK': '2', 'COORDINATOR': 'h:1'}
     for arguments, variables, complaint in (
         ((), {}, 'name a binary; usage: launch/run_gpu.sh'),
         (('--processes=2', 'train'), {}, 'name a binary, not --processes=2'),
@@ -73,33 +58,23 @@ def test_what_is_asked_wrongly_is_named(host):
         (('train',), {'NODES': '2'}, 'NODE_RANK is not set; for example: NODE_RANK=0'),
         (('train',), second, 'COORDINATOR is not set; for example: COORDINATOR=node'),
         (('train',), second | {'COORDINATOR': 'h'}, 'COORDINATOR=h is not HOST:PORT'),
-        (
-            ('train',),
-            {'NODES': '2', 'NODE_RANK': '2', 'COORDINATOR': 'h:1'},
-            'NODE_RANK=2 is not a number from 0 to 1',
-        ),
+        (('train',), third, 'NODE_RANK=2 is not a number from 0 to 1'),
     ):
         code, output = host('run_gpu.sh', *arguments, **variables)
         assert code == 1 and complaint in output, (arguments, output)
-    assert not list(host.fake.iterdir())
     host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\nexit 6\n')
     code, output = host('run_gpu.sh', 'train')
-    assert code == 1
-    no_gpu = 'nvidia-smi finds no GPU; on a CPU run the binary itself: python -m opql_jax.train'
-    assert no_gpu in output
+    assert code == 1 and 'nvidia-smi finds no GPU; on a CPU run the binary itself' in output
+    assert not list(host.fake.iterdir())
 
 
 def test_there_is_one_process_for_each_machine(host):
-    command = [str(host.python), '-m', 'opql_jax.train', *FLAGS, '--dry_run']
-    assert host.commands('run_gpu.sh', '--dry_run', 'train', *FLAGS, '--dry_run') == [
-        ['setup_env', 'cuda'],
-        ['env', 'JAX_PLATFORMS=cuda,cpu', *command],
-    ]
     nodes = {'NODES': '4', 'NODE_RANK': '3', 'COORDINATOR': 'node-0:1234'}
     meeting = {'OPQL_COORDINATOR': 'node-0:1234', 'OPQL_PROCESSES': '4', 'OPQL_PROCESS': '3'}
     variables = [f'{name}={value}' for name, value in (GPU | meeting).items()]
-    _, started = host.commands('run_gpu.sh', '--dry_run', 'train', **nodes)
-    assert started == ['env', *variables, *command[:3]]
+    setup, started = host.commands('run_gpu.sh', '--dry_run', 'train', *FLAGS, **nodes)
+    command = [str(host.python), '-m', 'opql_jax.train', *FLAGS]
+    assert setup == ['setup_env', 'cuda'] and started == ['env', *variables, *command]
     assert host('run_gpu.sh', 'train', *FLAGS, CODES_3='75 0', **nodes)[0] == 0
     runs = [(binary, given) for binary, given, _ in host.started(3)]
     assert runs == [(['opql_jax.train', *FLAGS], GPU | meeting)] * 2

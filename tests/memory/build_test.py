@@ -66,19 +66,6 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
     assert digest_of_tree(tmp_path) == before
 
 
-@pytest.mark.parametrize('finished', [False, True])
-def test_files_of_somebody_else_beside_a_memory_outlast_another_build(tmp_path, finished):
-    """Also where they are named as the build names its own."""
-    make(tmp_path) if finished else interrupted(tmp_path)
-    names = ['.film.partial', 'mine/.film.partial', 'mine/shard-00000.json']
-    names += ['segment-mine/.x.1.partial', *['plan.json'] * finished]
-    for path in (tmp_path / name for name in names):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text('precious')
-    make(tmp_path)
-    assert {(tmp_path / name).read_text() for name in names} == {'precious'}
-
-
 @pytest.mark.parametrize(
     ('options', 'message'),
     [

@@ -1,9 +1,5 @@
 """Opening a memory: what it holds, and everything that can be wrong with its files."""
 
-import concurrent.futures
-import gc
-import time
-
 import jax.numpy as jnp
 import numpy as np
 import pyarrow.parquet as pq
@@ -87,17 +83,3 @@ def test_params_hash_depends_on_paths_shapes_types_and_values_only():
         base | {'b': {'v': base['b']['w']}},
     ]
     assert len({params_hash(tree) for tree in [base, *others]}) == 5
-
-
-def test_threads_may_open_a_memory_at_the_same_time(directory):
-    expected = Memory.open(directory).hash()
-    # Lets other threads run in the midst of parsing a header, at which Python before 3.11.8 failed.
-    pause, thresholds = lambda phase, info: time.sleep(1e-4), gc.get_threshold()
-    gc.callbacks.append(pause)
-    gc.set_threshold(20)
-    try:
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            assert set(pool.map(lambda _: Memory.open(directory).hash(), range(20))) == {expected}
-    finally:
-        gc.callbacks.remove(pause)
-        gc.set_threshold(*thresholds)

@@ -89,37 +89,6 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
     )
 
 
-def test_a_killed_build_resumes_to_the_same_bytes(tmp_path):
-    asked: list[int] = []
-
-    def counted(mentions):
-        asked.append(len(mentions))
-        return HALVES.of(mentions)
-
-    def killed(mentions):
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return counted(mentions)
-
-    with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / 'resumed', Halves(HALVES.mentions, killed))
-    memory = build(tmp_path / 'resumed', Halves(HALVES.mentions, counted))
-    assert sum(asked) == memory.manifest.segments[0].num_mentions  # each once
-    build(tmp_path / 'undisturbed')
-    assert digest_of_tree(tmp_path / 'resumed') == digest_of_tree(tmp_path / 'undisturbed')
-
-
-def test_a_build_of_rows_does_not_go_on_as_one_of_halves(tmp_path):
-    make(tmp_path, relation_dim=3)
-    with pytest.raises(InputError, match="relations is 'halves' here and 'rows' there"):
-        make(tmp_path, encode=halves_of(dim=3))
-
-
-def test_halves_have_no_dtype_to_choose(tmp_path):
-    with pytest.raises(InputError, match="dtype='float16': halves are stored in 8 bits"):
-        make(tmp_path, encode=halves_of(dim=3), dtype='float16')
-
-
 @pytest.fixture
 def updated(tmp_path):
     """A memory of two segments with deleted entries,
@@ -159,7 +128,7 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
     assert compact(directory).relations().shape == (0, DIM)
 
 
-def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
+def test_what_is_built_or_injected_has_the_form_of_the_memory(tmp_path):
     build(tmp_path / 'halves')
     make(tmp_path / 'rows')
     for name, encode in (('halves', relations_of), ('rows', MORE)):
@@ -167,6 +136,13 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
         with pytest.raises(InputError, match=f'stores relations as {name}'):
             inject(tmp_path / name, make_table(12, seed=1), encode, injection(7))
         assert digest_of_tree(tmp_path / name) == before
+    for folder, said in (
+        ('rows', "relations is 'halves' here and 'rows' there"),
+        ('new', "dtype='float16': halves are stored in 8 bits"),
+    ):
+        with pytest.raises(InputError, match=said):
+            dtype = {'dtype': 'float16'} if folder == 'new' else {}
+            make(tmp_path / folder, encode=halves_of(dim=3), **dtype)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tiny_memories import (
     ENTITIES,
     HASHES,
     MOST,
-    UPDATES,
     add,
     digest_of_tree,
     embed,
@@ -244,14 +243,6 @@ def test_a_deletion_of_what_cannot_exist_is_refused(tmp_path, what, message):
     with pytest.raises(InputError, match=message):
         delete(tmp_path, **what)
     assert len(Memory.open(tmp_path)) == 40
-
-
-@pytest.mark.parametrize('update', UPDATES)
-def test_a_folder_without_a_memory_is_refused(tmp_path, update):
-    for directory in (tmp_path, tmp_path / 'absent'):
-        with pytest.raises(InputError, match='no such file; .* is not a memory'):
-            UPDATES[update](directory)
-    assert list(tmp_path.iterdir()) == []
 
 
 DAMAGED = 'segment-00000/relations-00002.npy segment-00001/provenance-00000.parquet'

@@ -32,27 +32,16 @@ def bag(tokens, *positions):
     )
 
 
-def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions():
-    expected = [
-        bag(*row) @ np.float64(PARAMS['params']['w_r']['kernel']) for row in zip(TOKENS, R1, R2)
-    ]
+def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions_and_a_mention_of_one():
+    w_r, w_e = (np.float64(PARAMS['params'][name]['kernel']) for name in ('w_r', 'w_e'))
+    positions = np.array([[0, 19], [3, 3], [5, 1], [10, 11]])
+    relations = [bag(*row) @ w_r for row in zip(TOKENS, R1, R2)]
+    mentions = [[bag(row, at) @ w_e for at in of] for row, of in zip(TOKENS, positions)]
     found = relation(TOKENS, R1, R2)
     assert found.dtype == np.float32 and found.shape == (4, 6)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_a_mention_is_the_projected_mean_of_the_words_around_it():
-    positions = np.array([[0, 19], [3, 3], [5, 1], [10, 11]])
-    expected = [
-        [bag(tokens, at) @ np.float64(PARAMS['params']['w_e']['kernel']) for at in of]
-        for tokens, of in zip(TOKENS, positions)
-    ]
-    np.testing.assert_allclose(
-        BAG.apply(PARAMS, TOKENS, positions, method='mentions'), expected, atol=1e-5
-    )
-    r, m = BAG.apply(PARAMS, TOKENS, R1, R2, positions, method='encode')
-    np.testing.assert_allclose(m, expected, atol=1e-5)
-    np.testing.assert_array_equal(r, relation(TOKENS, R1, R2))
+    both = BAG.apply(PARAMS, TOKENS, R1, R2, positions, method='encode')
+    for value, expected in zip((found, *both), (relations, relations, mentions)):
+        np.testing.assert_allclose(value, expected, atol=1e-5)
 
 
 def test_padding_does_not_matter_and_a_row_of_nothing_else_stays_finite():

@@ -4,7 +4,6 @@ transformers.
 
 import functools
 import json
-import re
 import shutil
 
 import jax
@@ -145,15 +144,10 @@ def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused(
     fields = {name: value for name, value in vars(modern()).items() if name != 'local_theta'}
     same = modern(dropout_rate=0.5, dtype='bfloat16', remat='dots')
     check_computes(same, ModernEncoder, fields, 'start')
-    others = dict(
-        layer_norm_epsilon=1e-7, local_window=8, global_every=2, global_theta=1e4, local_theta=1e5
-    )
-    for name, value in others.items():
-        said = (
-            f'start has {name}={getattr(modern(), name):g}, and the encoder that is trained '
-            f'{value:g}: set ModernEncoder.{name}'
-        )
-        with pytest.raises(InputError, match=f'^{re.escape(said)}$'):
+    others = dict(layer_norm_epsilon=1e-7, local_window=8, global_every=2, global_theta=1e4)
+    for name, value in (others | {'local_theta': 1e5}).items():
+        said = f'start has {name}={getattr(modern(), name):g}, and .* trained {value:g}: set Moder'
+        with pytest.raises(InputError, match=said):
             check_computes(modern(**{name: value}), ModernEncoder, fields, 'start')
     said = 'is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use'
     with pytest.raises(InputError, match=said):
@@ -184,19 +178,6 @@ def test_names_of_other_years_give_the_same_parameters(tmp_path):
     _, expected = load_bert(write(tmp_path / 'a', tensors))
     _, loaded = load_bert(write(tmp_path / 'b', renamed))
     jax.tree.map(np.testing.assert_array_equal, loaded, expected)
-
-
-@pytest.mark.parametrize('relation_dim', [4, 16, 20])
-def test_merging_makes_w_r_orthogonal_so_that_relations_keep_the_angles_of_states(
-    tmp_path, relation_dim
-):
-    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
-    _, fresh = fresh_params(fields, relation_dim)
-    w_r = np.asarray(merge_pretrained(fresh, loaded)['w_r']['kernel'], np.float64)
-    assert w_r.shape == (16, relation_dim)
-    gram = w_r.T @ w_r if relation_dim < 16 else w_r @ w_r.T
-    np.testing.assert_allclose(gram, 0.02**2 * 16 * np.eye(len(gram)), atol=1e-6)
-    assert (w_r * np.asarray(fresh['w_r']['kernel'])).sum() > 0
 
 
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):
@@ -242,23 +223,15 @@ def test_missing_or_broken_files_are_named(tmp_path):
     said = 'model.safetensors: no such file. Only pytorch_model.bin is there'
     with pytest.raises(InputError, match=said):
         load_bert(tmp_path)
-    (tmp_path / 'config.json').write_text('{')
-    with pytest.raises(InputError, match='config.json: not valid JSON'):
-        load_bert(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ('config', 'said'),
-    [
-        ({'model_type': 'bert'}, 'missing required field `vocab_size`'),
-        (CONFIG | {'hidden_size': '8'}, 'Expected `int`, got `str` - at `$.hidden_size`'),
-    ],
-)
-def test_a_field_of_a_configuration_that_is_missing_or_ill_typed_is_named(tmp_path, config, said):
-    (tmp_path / 'config.json').write_text(json.dumps(config))
-    said = f'config.json: not the configuration of a BERT: .*{re.escape(said)}'
-    with pytest.raises(InputError, match=said):
-        load_bert(tmp_path)
+    odd, kind = json.dumps(CONFIG | {'hidden_size': '8'}), 'not the configuration of a BERT: .*'
+    for config, said in (
+        ('{', 'not valid JSON'),
+        ('{"model_type": "bert"}', f'{kind}missing required field `vocab_size`'),
+        (odd, rf'{kind}Expected `int`, got `str` - at `\$.hidden_size`'),
+    ):
+        (tmp_path / 'config.json').write_text(config)
+        with pytest.raises(InputError, match=f'config.json: {said}'):
+            load_bert(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Encoding many pairs: the relations are those of the rows one by one, on any number of devices."""
+"""Encoding many pairs: the relations are those of the rows one by one. On several devices and in
+several processes: training/several_processes_test.py.
+"""
 
 import functools
-import logging
+from unittest import mock
 
 import jax
 import numpy as np
@@ -10,11 +12,30 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
-from opql_jax.models.bulk_encoding import pair_encoder
+from opql_jax.models import bulk_encoding
+from opql_jax.training.state import init_params
 
-import eight_devices
 import tiny_prepared
-from bulk_encoding_cases import make, model
+import tiny_training
+
+SAMPLE = 331  # rows; a prime, so that no batch size divides it
+
+
+def make(prepared, pair_encoding='marked_pair', **constants):
+    """(An encoder of rows with a small random model, in small batches, the sampled row ids)."""
+    prepared = Prepared(prepared)
+    module, params = model(prepared)
+    with mock.patch.multiple(bulk_encoding, **{'CPU_TOKENS': 480} | constants):
+        encode = bulk_encoding.pair_encoder(pair_encoding, module, params, prepared)
+    rows = np.random.default_rng(0).permutation(len(prepared.pairs['topic']))[:SAMPLE]
+    return encode, rows
+
+
+def model(prepared):
+    module = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
+    params = init_params(module, 1, seed=0)['encoder']
+    # So large that attention, and with it the padding mask, matters.
+    return module, jax.tree.map(lambda x: x * 5 if x.ndim > 1 else x, params)
 
 
 @pytest.fixture(scope='module')
@@ -79,30 +100,8 @@ def pair_encoding(request):
 
 
 @pytest.fixture(scope='module')
-def one_by_one(folder, pair_encoding):
-    """The relations of the sampled rows, each encoded alone."""
-    prepared = Prepared(folder)
-    model_ = model(prepared)
-    relations, lengths = [], set()
-    for row in make(folder)[1]:
-        of, i, j = (
-            prepared.pairs[name][row] for name in ('passage', 'topic_mention', 'target_mention')
-        )
-        found, length = ALONE[pair_encoding](*model_, prepared.special, prepared.records[of], i, j)
-        relations.append(found)
-        lengths.add(length)
-    assert min(lengths) < 24 and max(lengths) > 100  # most of the buckets occur
-    return np.stack(relations)
-
-
-@pytest.fixture(scope='module')
 def rows(folder):
     return make(folder)[1]
-
-
-def assert_same(found, expected):
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max(initial=1))
 
 
 def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows):
@@ -110,40 +109,25 @@ def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows)
         make(folder, pair_encoding, LENGTHS=(16, 24))[0](rows)
 
 
-def test_the_log_says_how_far_encoding_has_come(folder, pair_encoding, rows, caplog):
-    """A shard of a memory may take long: that it is done is too little to say."""
-    encode = make(folder, pair_encoding)[0]
-    with caplog.at_level(logging.INFO, 'opql_jax'):
-        encode(rows)
-    count, unit = len(rows), 'pairs'
-    if pair_encoding != 'marked_pair':
-        pairs = Prepared(folder).pairs
-        count, unit = len(np.unique(pairs['passage'][rows])), 'new passages'
-    assert caplog.messages[-1].startswith(f'{count}/{count} {unit} encoded  ')
-
-
 def test_an_unknown_pair_encoding_is_refused():
     said = "pair_encoding='mentions': give one of 'marked_pair', 'span_pair', 'mention'"
     with pytest.raises(InputError, match=said):
-        pair_encoder('mentions', None, None, None)
+        bulk_encoding.pair_encoder('mentions', None, None, None)
 
 
-@pytest.fixture(scope='module')
-def on_devices(binaries, folder, tmp_path_factory):
-    path = tmp_path_factory.mktemp('devices') / 'found.npz'
-    eight_devices.run(binaries, 'bulk_encoding_cases.py', folder, path)
-    return np.load(path)
-
-
-def test_any_number_of_devices_gives_the_same_bits(pair_encoding, one_by_one, on_devices):
-    assert_same(on_devices[f'{pair_encoding}-relations-1'], one_by_one)
-    for devices, number in {'1': 1, '4': 4, '2x4': 8}.items():
-        # Every batch lay on all of them.
-        assert on_devices[f'{pair_encoding}-devices-{devices}'].tolist() == [number]
-        np.testing.assert_array_equal(
-            on_devices[f'{pair_encoding}-relations-{devices}'],
-            on_devices[f'{pair_encoding}-relations-1'],
-        )
+def test_relations_are_those_of_the_rows_one_by_one(folder, pair_encoding, rows):
+    prepared = Prepared(folder)
+    expected, lengths, own = [], set(), model(prepared)
+    for row in rows:
+        names = ('passage', 'topic_mention', 'target_mention')
+        of, i, j = (prepared.pairs[name][row] for name in names)
+        found, length = ALONE[pair_encoding](*own, prepared.special, prepared.records[of], i, j)
+        expected.append(found)
+        lengths.add(length)
+    assert min(lengths) < 24 and max(lengths) > 100  # most of the buckets occur
+    found = make(folder, pair_encoding)[0](rows)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * max(1, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize('pair_encoding', ['span_pair', 'mention'])

@@ -47,17 +47,6 @@ def test_a_row_is_the_mean_of_whitened_states(dim, monkeypatch):
     np.testing.assert_allclose(again, rows, rtol=1e-3, atol=1e-4)
 
 
-def test_another_reading_of_a_name_leads_to_its_row():
-    states, entity = readings(np.random.default_rng(1))
-    rows = entity_names.rows_of_states(states, entity, ENTITIES, 16)
-    reader = entity_names.linear_reader(states, rows[entity])
-    assert reader.dtype == np.float32 and reader.shape == (HIDDEN, 16)
-    again, _ = readings(np.random.default_rng(2))
-    assert np.mean((again @ reader @ rows.T).argmax(axis=1) == entity) > 0.9
-    lengths = np.linalg.norm(states @ reader, axis=1)
-    assert 0.5 * entity_names.SHARPNESS < lengths.mean() < 1.1 * entity_names.SHARPNESS
-
-
 def test_the_map_is_the_least_squares_solution(monkeypatch):
     monkeypatch.setattr(entity_names, '_ROWS', 50)
     states, entity = readings(np.random.default_rng(1))

@@ -121,11 +121,6 @@ def test_an_unknown_topic_finds_nothing(filter):
         assert (hop.entities[0] >= 0).any()
 
 
-def test_more_hops_than_there_are_are_refused():
-    with pytest.raises(ValueError, match=r'hops=4 is not in 1\.\.3'):
-        follow(PARAMS, ASKED, TABLE, STARTS, memory(True), hops=4, exclude_topic=False)
-
-
 def test_loss_is_minus_log_of_the_mass_on_the_answers():
     entities = jnp.array([[3, 5, -1], [4, 1, 2], [-1, -1, -1], [2, -1, -1]])
     weights = jnp.array([[0.75, 0.25, 0], [0.5, 0.3, 0.2], [0, 0, 0], [1.0, 0, 0]])

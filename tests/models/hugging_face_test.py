@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from opql_jax.core.errors import InputError
-from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
+from opql_jax.data.tokenizer import special_ids, train_wordpiece
 from opql_jax.models import hugging_face
-from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.bert import encoder_class, load_bert
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.models.modern_bert import ModernEncoder
 
@@ -74,36 +71,3 @@ def test_transformers_gives_the_same_states_tokens_and_relations(transformers, t
     places = np.array([tokens[0].tolist().index(x) for x in (special.r1, special.r2)], np.int32)
     relation = encoder.apply({'params': params}, tokens[:1], *places[:, None])
     np.testing.assert_allclose(states[0, places].reshape(-1) @ w_r, relation[0], atol=1e-4)
-
-
-@pytest.mark.parametrize('kind', KINDS[1:])
-def test_what_is_written_is_read_here_as_it_was(tmp_path, kind):
-    encoder, params, tokenizer = an_encoder(**kind)
-    hugging_face.write(tmp_path / 'bert', encoder, params, tokenizer, '# A card\n')
-    fields, loaded = load_bert(tmp_path / 'bert', tokenizer)
-    assert encoder_class(fields) is type(encoder)
-    assert all(getattr(encoder, name) == value for name, value in fields.items())
-    kept = {name: params[name] for name in params.keys() - {'w_r', 'w_e'}}
-    jax.tree.map(np.testing.assert_array_equal, loaded, kept)
-    again = load_tokenizer(tmp_path / 'bert')
-    assert again.get_vocab() == tokenizer.get_vocab()
-    assert special_ids(again) == special_ids(tokenizer)
-    ids = lambda tokenizer: tokenizer.encode(TEXTS[0], add_special_tokens=False).ids
-    assert ids(again) == ids(tokenizer)
-    assert (tmp_path / 'bert/README.md').read_text() == '# A card\n'
-
-
-def test_what_transformers_has_no_model_for_and_a_folder_that_holds_something_are_refused(tmp_path):
-    encoder, params, tokenizer = an_encoder()
-    bag = BagOfWords(vocab_size=80, hidden_size=8, relation_dim=6, entity_dim=3)
-    for other, said in (
-        (encoder.clone(relative_buckets=16), 'relative_buckets=16: an MPNet has 32'),
-        (bag, 'BagOfWords is no tr'),
-    ):
-        with pytest.raises(InputError, match=said):
-            hugging_face.write(tmp_path / 'bert', other, params, tokenizer, '')
-    assert not list(tmp_path.iterdir())
-    (tmp_path / 'bert').mkdir()
-    (tmp_path / 'bert/mine.txt').touch()
-    with pytest.raises(InputError, match='bert holds other files: give a new or empty folder'):
-        hugging_face.write(tmp_path / 'bert', encoder, params, tokenizer, '')

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from opql_jax.models import losses
-from opql_jax.parallel import entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 
@@ -18,15 +17,6 @@ MESH = make_mesh(1)
 @jax.jit
 def entity_loss(mentions, entities, table):
     return losses.entity_loss(mentions, entities, table, Layout(MESH, len(table)))
-
-
-@jax.jit
-def attended_loss(mentions, entities, table):
-    """`entity_loss` of mentions that have attended over E already."""
-    layout, flat = Layout(MESH, len(table)), mentions.reshape(-1, mentions.shape[-1])
-    attended = entity_table.attend(flat, table, layout)
-    attended = jax.tree.map(lambda x: x.reshape(*mentions.shape[:-1], *x.shape[1:]), attended)
-    return losses.entity_loss(attended, entities, table, layout)
 
 
 def log_softmax(logits):
@@ -138,7 +128,6 @@ def batch_of_mentions(rng):
         *((alignment_loss, slow_alignment_loss, batch_of_questions, (x,)) for x in (0.0, 2.5)),
         (label_loss, slow_label_loss, batch_of_labels, ()),
         (entity_loss, slow_entity_loss, batch_of_mentions, ()),
-        (attended_loss, slow_entity_loss, batch_of_mentions, ()),
     ],
 )
 def test_a_loss_and_its_accuracy_are_the_reference(loss, slow, draw, given, seed):

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from opql_jax.core.arrays import unpacked
-from opql_jax.core.errors import InputError
 from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.memory.relations import sums
 from opql_jax.models import passage_encoder
 from opql_jax.models.mention_kinds import MentionKinds, kinds_of_entities
 from opql_jax.models.passage_encoder import PassageEncoder, StoredPassages
-from opql_jax.models.text_encoder import TextEncoder
 
 import tiny_text_encoder
 from tiny_text_encoder import hidden
@@ -67,40 +64,23 @@ def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows)
     assert (found * expected).sum(axis=1).min() > 0.9995
 
 
-def test_a_killed_run_encodes_no_passage_twice(prepared, encoded, rows, monkeypatch, tmp_path):
+def test_halves_and_vectors_do_not_depend_on_batches(
+    prepared, encoded, rows, monkeypatch, tmp_path
+):
+    """In any order, and by parts; what is damaged on disk is encoded again."""
     monkeypatch.setattr(passage_encoder, 'BATCH_PASSAGES', 2)
-    mentions, vectors, placed = encoded.pairs[rows][:, 0], encoded.vectors(), []
-    whole = encoded.halves(mentions)
-    place = markup.place_mentions
-
-    def place_five(*arguments):
-        if len(placed) == 5:
-            raise KeyboardInterrupt
-        placed.append(arguments)
-        return place(*arguments)
-
-    monkeypatch.setattr(markup, 'place_mentions', place_five)
-    killed = encoder_of(prepared, tmp_path / 'parts')
-    with pytest.raises(KeyboardInterrupt):
-        killed.halves(np.arange(3))
-    placed.clear()
-    placed += [None] * 6  # the guard is off
+    mentions, whole = encoded.pairs[rows][:, 0], encoded.halves(encoded.pairs[rows][:, 0])
     again = encoder_of(prepared, tmp_path / 'parts')
-    # In other batches than before, in any order, and by parts.
     parts = [again.halves(mentions[start : start + 7]) for start in range(0, len(rows), 7)]
-    assert len(placed) - 6 == len(prepared.passages) - 4
     # In another batch a number may be rounded the other way.
     np.testing.assert_allclose(unpacked(np.concatenate(parts)), unpacked(whole), atol=OF_RELATIONS)
-    np.testing.assert_allclose(again.vectors(), vectors, atol=2 * ROUNDING)
+    np.testing.assert_allclose(again.vectors(), encoded.vectors(), atol=2 * ROUNDING)
     np.testing.assert_array_equal(encoded.halves(mentions[::-1]), whole[::-1])
     assert encoded.halves(np.arange(0)).shape == (0, 2, ENCODER.dim + 4)
-    # What is damaged is encoded again.
     [damaged, *_] = sorted((tmp_path / 'parts').rglob('*.arrow'))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b'x')
-    np.testing.assert_array_equal(
-        encoder_of(prepared, tmp_path / 'parts').vectors(), again.vectors()
-    )
-    assert len(prepared.passages) - 4 < len(placed) - 6 <= len(prepared.passages) - 2
+    anew = encoder_of(prepared, tmp_path / 'parts').vectors()
+    np.testing.assert_array_equal(anew, again.vectors())
 
 
 def test_stored_passages_are_taken_over_unless_a_mention_has_its_first_pair(
@@ -155,15 +135,6 @@ def tokens_before(text, start, mentions):
     return markup.tokenise_passage(
         ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]
     ).tokens
-
-
-def test_text_of_another_tokenizer_is_refused(prepared, tmp_path):
-    other = TextEncoder(
-        ENCODER.module, ENCODER.params, train_wordpiece(['other words are in here'] * 2, 60)
-    )
-    said = 'text was prepared with another tokenizer than that of the encoder: prepare it again'
-    with pytest.raises(InputError, match=said):
-        encoder_of(prepared, tmp_path, other).vectors()
 
 
 def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_path):

@@ -127,19 +127,6 @@ def test_questions_are_those_of_the_marked_text():
     )
 
 
-def test_many_questions_are_those_of_each():
-    texts = [f'who met Ann{" again" * (i % 9)}' for i in range(130)]
-    found = ENCODER.encode_questions(texts, [(8, 11)] * len(texts))
-    for i in range(9):
-        alone = ENCODER.encode_questions([texts[i]], [(8, 11)])
-        np.testing.assert_allclose(found[i::9] - alone, 0, atol=1e-5)
-    assert np.abs(found[0] - found[1]).max() > 0.01
-
-
-def test_no_questions_have_no_vectors():
-    assert ENCODER.encode_questions([], []).shape == (0, ENCODER.dim)
-
-
 def test_wrong_questions_are_told():
     said = r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'
     with pytest.raises(InputError, match=said):

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.parallel import entity_table
 from opql_jax.parallel.mesh import make_mesh
 
@@ -190,14 +189,6 @@ def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
     np.testing.assert_allclose(many['vectors'], one['vectors'], atol=1e-6)
     np.testing.assert_allclose(many['table'][:n], one['table'], atol=1e-6)
     assert not many['table'][n:].any()
-
-
-def test_bad_arguments_are_named():
-    case = cases.make('few')
-    with pytest.raises(InputError, match='chunk must be at least 1, not 0'):
-        cases.full(case, layout_of(case), chunk=0)
-    with pytest.raises(InputError, match='10 entities cannot be sampled from 9'):
-        cases.sampled(case, layout_of(case), num_sampled=10)
 
 
 @pytest.mark.parametrize('chunk', [4, 100])

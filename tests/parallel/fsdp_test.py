@@ -1,17 +1,10 @@
-"""Parameters split over devices are gathered as they were."""
+"""Which parameters are split over devices; training/step_test.py trains with them."""
 
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from opql_jax.parallel import fsdp
 from opql_jax.parallel.mesh import ROW_AXES, SLICE
-
-import eight_devices
-
-
-def test_parts_are_the_whole(binaries):
-    """On 3 and 8 devices, which compare them; training/step_test.py trains with them."""
-    eight_devices.run(binaries, 'fsdp_on_devices.py')
 
 
 @pytest.mark.parametrize(

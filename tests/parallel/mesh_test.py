@@ -72,18 +72,10 @@ def test_what_slices_cannot_share_equally_is_whole_in_each():
         (TWO_SLICES, {'data': 5}, '2 slices of 5 x 1 devices was asked for, but a slice has 4'),
         (ONE, {'model': 16}, 'a mesh of 1 x 16 devices was asked for, but JAX sees 8'),
         (ONE, {'model': 0}, 'a mesh of 8 x 0 devices was asked for, but JAX sees 8'),
-        (
-            ONE,
-            {'model': 3},
-            r'3 devices along .* model \(model_devices\) do not divide 8: take 1, 2, 4, 8, or say',
-        ),
+        (ONE, {'model': 3}, r'model \(model_devices\) do not divide 8: take 1, 2, 4, 8, or say'),
         (ONE, {'slices': 3}, '8 devices cannot be taken as 3 slices of equal size'),
         (ONE, {'slices': 0}, '8 devices cannot be taken as 0 slices'),
-        (
-            TWO_SLICES[:3],
-            {},
-            r'slices have \[2, 1\] devices: say how many .*, at most 1, or slices=1',
-        ),
+        (TWO_SLICES[:3], {}, r'slices have \[2, 1\] devices: say how many .*, at most 1, or'),
     ],
 )
 def test_a_mesh_that_there_are_no_devices_for_is_an_error(devices, asked, message):

@@ -39,41 +39,23 @@ def filled(value, *shape, dtype=np.int32):
 
 @pytest.mark.parametrize('has_memory', [True, False])
 def test_the_language_model(has_memory):
-    texts = Texts(
-        tokens=filled(9, TOKENS),
-        start=filled(3, SOME),
-        r1=filled(4, SOME),
-        r2=filled(9),
-        used=filled(True, SOME, dtype=bool),
-        gold=filled(-1, SOME, 4),
-        passage=filled(0),
-    )
-    bucket = TextBucket(
-        texts,
-        topic=filled(1, SOME),
-        absent=filled(False, SOME, dtype=bool),
-        label=filled(2),
-        answers=filled(2, 1),
-        left_out=filled(0),
-    )
-    rng = np.random.default_rng(0)
-    topic, target = rng.integers(0, ENTITIES, (2, ENTRIES)).astype(np.int32)
-    memory = shard_memory(
-        np.sort(topic),
-        target,
-        jnp.ones((ENTRIES, ENCODER.relation_dim)),
-        make_mesh(),
-        mode='approx',
-        passages=filled(-1, 1)[:1].repeat(ENTRIES, axis=0),
-    )
+    of_topics = lambda value, *more, dtype=np.int32: filled(value, SOME, *more, dtype=dtype)
+    words = dict(tokens=filled(9, TOKENS), r2=filled(9), passage=filled(0))
+    places = dict(start=of_topics(3), r1=of_topics(4), gold=of_topics(-1, 4))
+    texts = Texts(**words, **places, used=of_topics(True, dtype=bool))
+    asked = dict(topic=of_topics(1), absent=of_topics(False, dtype=bool), label=filled(2))
+    bucket = TextBucket(texts, **asked, answers=filled(2, 1), left_out=filled(0))
+    topic, target = np.random.default_rng(0).integers(0, ENTITIES, (2, ENTRIES)).astype(np.int32)
+    relations = jnp.ones((ENTRIES, ENCODER.relation_dim))
+    how = dict(mode='approx', passages=np.full((ENTRIES, 1), -1, np.int32))
+    memory = shard_memory(np.sort(topic), target, relations, make_mesh(), **how)
     given = {'memory_dir': 'memory', 'mode': 'approx'} if has_memory else {}
-    objective = Cloze(
-        rows=ROWS, topics=SOME, entity_layer=1, mixing='embeddings', score_gold=False, **given
+    given |= dict(entity_layer=1, mixing='embeddings', score_gold=False)
+    batch, objective = ClozeBatch((bucket,)), Cloze(rows=ROWS, topics=SOME, **given)
+    told = cost.of_language_model(ROWS, TOKENS, SOME)
+    assert told.flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0) == pytest.approx(
+        counted(objective, batch, memory if has_memory else None), rel=0.1
     )
-    batch = cost.of_language_model(ROWS, TOKENS, SOME)
-    found = counted(objective, ClozeBatch((bucket,)), memory if has_memory else None)
-    told = batch.flops(ENCODER, ENTITIES, ENTRIES if has_memory else 0)
-    assert told == pytest.approx(found, rel=0.1)
 
 
 def test_a_price_replaces_that_of_the_list_and_unknown_machines_are_told():

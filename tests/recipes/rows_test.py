@@ -12,6 +12,9 @@ from opql_jax.core import preemption
 from opql_jax.core.checkout import with_includes
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.datasets.synthetic.pages import documents
+from opql_jax.datasets.synthetic.questions import questions
+from opql_jax.datasets.synthetic.world import generate
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
@@ -22,11 +25,10 @@ from opql_jax.recipes.step import Output, bound
 import records
 import tiny_bert
 import tiny_docred
-import tiny_metaqa
 import tiny_msf
-import tiny_webqsp
 from dump_writer import write_dump
 from forked_binaries import Done
+from question_records import metaqa_line
 
 # In CI a language model, whose recipe also trains a follower, relations of pairs, and plain text;
 # with -m slow all of them.
@@ -63,6 +65,93 @@ def write_wikispeedia(folder):
     links = [f'{page(x)}\t{page(y)}\n' for a, b in pairs for x, y in ((a, b), (b, a))]
     (folder / 'links.tsv').write_text(''.join(links), encoding='utf-8')
     return people, pairs
+
+
+HOPS = (1, 2, 3)
+# Kinds of entities; the other kinds MetaQA does not have.
+KINDS = {'film': 'movie', 'studio': 'genre', 'location': 'language', 'book': 'year'}
+
+
+def write_metaqa(folder):
+    """A generated world in the files of MetaQA, and with its types of questions."""
+    world = generate(0, 60)
+    folder.mkdir(parents=True, exist_ok=True)
+    passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
+    (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
+    facts = [
+        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}'
+        for q in questions_of(world, 'train', 1)
+        for a in q.answers
+    ]
+    (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
+    (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
+    for hops in HOPS:
+        (folder / f'{hops}-hop').mkdir()
+        for split in ('train', 'dev'):
+            lines = [metaqa_line(world, q) for q in questions_of(world, split, hops)][:40]
+            (folder / f'{hops}-hop' / f'{split}.txt').write_text(
+                '\n'.join(lines) + '\n', encoding='utf-8'
+            )
+
+
+def questions_of(world, split, hops):
+    """Questions about the world, their types called as MetaQA's."""
+    type_of = lambda kind: '_to_'.join(KINDS.get(end, end) for end in kind.split('_to_'))
+    return [dataclasses.replace(q, type=type_of(q.type)) for q in questions(world, split, hops)]
+
+
+def write_webqsp(folder, pairs):
+    """WebQuestionsSP and ComplexWebQuestions in their official form, of pupils and teachers."""
+    names = sorted({name for pair in pairs for name in pair})
+    mids = {name: f'm.0{number}' for number, name in enumerate(names)}
+    for split, kept in (('train', pairs[::2]), ('test', pairs[1::2])):
+        questions = [parsed(split, number, *pair, mids) for number, pair in enumerate(kept)]
+        stated = {'Version': '1.0', 'Questions': questions}
+        write_json(folder / f'webqsp/WebQSP.{split}.json', stated)
+    complex_questions = folder / 'complexwebquestions'
+    for split, start in (('train', 0), ('dev', 1)):
+        asked = [
+            complex_question(f'WebQ{split}-{number}', kind, pairs, number, mids)
+            for kind in ('superlative', 'composition')
+            for number in range(start, len(pairs), 2)
+        ]
+        write_json(complex_questions / f'ComplexWebQuestions_{split}.json', asked)
+    qids = {name: f'Q{number}' for number, name in enumerate(mids, 1)}
+    table = ''.join(f'{mids[name]}\t{qid}\n' for name, qid in qids.items())
+    (complex_questions / 'mid_to_qid.tsv').write_text(table, encoding='utf-8')
+    labels = {qid: {'label': name, 'aliases': []} for name, qid in qids.items()}
+    write_json(complex_questions / 'qid_labels.json', labels)
+
+
+def write_json(path, stated):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(stated), encoding='utf-8')
+
+
+def parsed(split, number, pupil, teacher, mids):
+    """A question of WebQuestionsSP with its parse."""
+    answer = {'AnswerType': 'Entity', 'AnswerArgument': mids[teacher], 'EntityName': teacher}
+    topic = {'TopicEntityMid': mids[pupil], 'TopicEntityName': pupil}
+    topic['PotentialTopicEntityMention'] = pupil.lower()
+    parse = topic | {'InferentialChain': ['people.person.teacher'], 'Answers': [answer]}
+    question = f'who was {pupil.lower()} a pupil of?'
+    return {'QuestionId': f'WebQ{split}-{number}', 'RawQuestion': question, 'Parses': [parse]}
+
+
+def complex_question(id, kind, pairs, number, mids):
+    """A question of ComplexWebQuestions: a superlative of one hop, or a composition of two."""
+    pupil, answer = pairs[number]
+    text, chain = f'who was the best teacher of {pupil}?', 'ns:people.person.teacher ?x'
+    if kind == 'composition':
+        text, answer = f'who was the teacher of {pupil} a pupil of?', dict(pairs)[answer]
+        chain = f'ns:people.person.teacher ?y . ?y {chain}'
+    return {
+        'ID': f'{id}_{"a" if kind == "composition" else "b"}',
+        'question': text,
+        'sparql': f'SELECT ?x WHERE {{ ns:{mids[pupil]} {chain} }}',
+        'compositionality_type': kind,
+        'answers': [{'answer_id': mids[answer], 'answer': answer, 'aliases': []}],
+    }
 
 
 # The paper's settings for models, batches and pairs of a size for tests.
@@ -109,7 +198,7 @@ def write_wikipedia(folder, pairs):
 def data(tmp_path_factory):
     """A folder of data sets of a few documents each."""
     folder = tmp_path_factory.mktemp('data sets')
-    tiny_metaqa.write(folder / 'metaqa')
+    write_metaqa(folder / 'metaqa')
     questions = (folder / 'metaqa/1-hop/train.txt').read_text(encoding='utf-8').splitlines()
     types = {line.split('\t')[2] for line in questions}
     wordings = ''.join(f'{kind}\tpray, what is the {kind} of [X]?\n' for kind in types)
@@ -117,7 +206,7 @@ def data(tmp_path_factory):
     tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     tiny_msf.write(folder / 'msf')
-    tiny_webqsp.write(folder, pairs)
+    write_webqsp(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
     verbs = {verb: verb for verb in ('met', 'taught', 'admired', 'employed')} | {
         'married': 'spouse'

@@ -139,22 +139,19 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
 
 def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
     def git(*arguments):
-        author = ['-c', 'user.name=a', '-c', 'user.email=a@b']
-        return subprocess.run(
-            ['git', '-C', tmp_path, *author, *arguments], check=True, capture_output=True, text=True
-        ).stdout
+        command = ['git', '-C', tmp_path, '-c', 'user.name=a', '-c', 'user.email=a@b', *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    for name in ('code.py', 'results/run.json'):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text('before')
+    results = tmp_path / 'results/run.json'
+    results.parent.mkdir()
+    for path in (results, tmp_path / 'code.py'):
+        path.write_text('before')
     git('init', '-q')
     git('add', '.')
     git('commit', '-qm', 'first')
-    commit = git('rev-parse', '--short=10', 'HEAD').strip()
     monkeypatch.setattr(record, 'ROOT', tmp_path)
     monkeypatch.setattr(record, 'IN_CHECKOUT', True)
-    assert record.commit() == commit
-    (tmp_path / 'results/run.json').write_text('of another row')
-    assert record.commit() == commit
+    results.write_text('of another row')
+    assert record.commit() == (commit := git('rev-parse', '--short=10', 'HEAD'))
     (tmp_path / 'code.py').write_text('after')
     assert record.commit() == f'{commit}+'

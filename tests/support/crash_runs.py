@@ -22,7 +22,6 @@ from opql_jax.training.checkpoints import Checkpoints
 
 import prepare_by_parts
 import tiny_memories
-import tiny_training
 from graph_kb import QUESTIONS, ring
 from tiny_memories import digest_of_tree
 from trios import TRIOS
@@ -124,7 +123,10 @@ def _memory(before):
     tiny_memories.delete(before, entities=[0])
 
 
-build = _work(tiny_memories.make, _memory_state)
+build = _work(
+    lambda folder: tiny_memories.make(folder, encode=tiny_memories.halves_of(), relation_dim=4),
+    _memory_state,
+)
 inject, delete, compact = (
     _work(tiny_memories.UPDATES[name], _memory_state, _memory)
     for name in ('inject', 'delete', 'compact')
@@ -162,34 +164,6 @@ def _checkpoint_content(folder):
 checkpoint = _work(
     lambda folder: _save(folder, 2), _checkpoint_state, lambda f: _save(f, 1), _checkpoint_content
 )
-
-# The second of two steps of training.
-
-
-def _train(folder, **options):
-    options |= dict(num_steps=2, checkpoint_every=1, keep_checkpoints=1)
-    tiny_training.run(folder.parent / 'text', folder, **options)
-
-
-def _one_step(before):
-    def stop(step):
-        raise KeyboardInterrupt
-
-    tiny_training.write_prepared(before.parent / 'text')
-    with contextlib.suppress(KeyboardInterrupt):
-        _train(before, on_checkpoint=stop)
-
-
-def _trained_state(folder):
-    with Checkpoints(folder, read_only=True) as checkpoints:
-        for step in checkpoints.steps():
-            checkpoints.params(step)
-    state = tiny_training.state_of(folder, step)
-    arrays = sorted((name, array.tobytes()) for name, array in state.items())
-    return [step, hashlib.sha256(repr(arrays).encode()).hexdigest()]
-
-
-train = _work(_train, _trained_state, _one_step, _trained_state)
 
 # Predictions.
 

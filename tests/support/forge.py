@@ -6,17 +6,13 @@ what was there, or something else that is valid, or say in one line which file i
 
 import contextlib
 import io
-import itertools
 import json
-import os
 import pathlib
 import re
 import resource
-import signal
 import traceback
 from collections.abc import Callable, Iterator
 
-import damage
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +28,7 @@ _DEEP: list = []
 for _ in range(500):
     _DEEP = [_DEEP]
 
-Forgery = tuple[str, bytes]
+Forgery = tuple[str, bytes | None]
 
 
 def of_array(content: bytes) -> Iterator[Forgery]:
@@ -256,7 +252,7 @@ def of_bytes(content: bytes, tries: int, seed: int = 0) -> Iterator[Forgery]:
     yield 'nothing', b''
 
 
-def of_damage(content: bytes, other: bytes, seed: int) -> Iterator[tuple[str, bytes | None]]:
+def of_damage(content: bytes, other: bytes, seed: int) -> Iterator[Forgery]:
     """What may become of a file, or of one that changed places with another; None is no file."""
     yield from of_bytes(content, 6, seed)
     yield 'removed', None
@@ -264,53 +260,6 @@ def of_damage(content: bytes, other: bytes, seed: int) -> Iterator[tuple[str, by
 
 
 SUFFIXES = {'.npy': of_array, '.parquet': of_table, '.json': of_json, '.safetensors': of_tensors}
-
-
-def of_file(path: pathlib.Path) -> Iterator[Forgery]:
-    """Of a file, by what it is."""
-    return SUFFIXES[path.suffix](path.read_bytes())
-
-
-def survey(
-    folder: pathlib.Path,
-    file: pathlib.Path,
-    read: Callable[[], object],
-    *,
-    forgeries: Iterator | None = None,
-    signed: bool = True,
-    judge: Callable[..., str] | None = None,
-    every: int = 1,
-    start: int = 0,
-) -> dict[str, str]:
-    """Forges a file again and again, signs the manifest above it if asked to, and reads it.
-
-    Args:
-        folder, file: what every error names, and what is forged in it.
-        read: what is read; what it asserts holds of everything that is read.
-        forgeries: of the file; by its suffix if None.
-        judge: calls `outcome` in another process, in which all is read and nothing compared.
-        every, start: tries each `every`-th forgery, from number `start`.
-
-    Returns:
-        {what was forged: 'same', 'other', 'told', or what went wrong}.
-    """
-    whole, before = None if judge else read(), file.read_bytes()
-    parents = [parent for parent in file.parents if parent.is_relative_to(folder)]
-    manifests = (parent / name for parent in parents for name in _MANIFESTS)
-    manifest = next((path for path in manifests if path.exists()), file)
-    stated = manifest.read_bytes()
-    found = {}
-    for name, content in itertools.islice(forgeries or of_file(file), start, None, every):
-        file.unlink() if content is None else file.write_bytes(content)
-        if signed and file != manifest:
-            damage.sign(manifest.parent, manifest.name)
-        found[f'{file.relative_to(folder)}: {name}'] = (judge or outcome)(folder, read, whole)
-        file.write_bytes(before)
-        manifest.write_bytes(stated)
-    return found
-
-
-_MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
@@ -331,20 +280,6 @@ def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
         [*_, last] = [frame for frame in where if 'opql_jax' in frame.filename] or where
         place = f'{pathlib.Path(last.filename).name}:{last.lineno}'
         return f'{type(error).__name__} in {place}: {str(error)[:200]}'
-
-
-def outcome_in_fork(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
-    """`outcome` in a process of its own: for libraries that may crash, or never return."""
-    reader, writer = os.pipe()
-    if not (process := os.fork()):
-        signal.alarm(60)
-        os.write(writer, outcome(folder, read, whole).encode()[:60_000])
-        os._exit(0)
-    os.close(writer)
-    with open(reader, encoding='utf-8') as said:
-        text = said.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    return text or f'ended by {signal.Signals(-code).name if code < 0 else code}'
 
 
 @contextlib.contextmanager

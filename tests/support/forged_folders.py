@@ -6,42 +6,32 @@ import itertools
 import json
 import math
 import pathlib
-import unittest.mock
 import zlib
 from collections.abc import Callable, Iterator
 
+import damage
 import forge
 import numpy as np
 from flax import traverse_util
-from tiny_retrieval import corpus_of, vector_of
 
 import opql_jax
 from opql_jax.core.arrays import bad_row
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.memory import ann_build
-from opql_jax.memory.ann import open_index
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import delete
 from opql_jax.models import mention_kinds, released
 from opql_jax.models.question_map import QuestionMap
 from opql_jax.models.text_encoder import TextEncoder
-from opql_jax.recipes import recipe, record
-from opql_jax.recipes.step import Step
-from opql_jax.retrieval import index as retrieval_index
-from opql_jax.retrieval.rank import Ranker
-from opql_jax.retrieval.view import Question
 from opql_jax.training import model_config
 from opql_jax.training.checkpoints import Checkpoints
 
-import ann_memories
 import films
 import tiny_prepared
 import tiny_text_encoder
 import tiny_training
-from own_process import own_process
-from tiny_memories import VOCAB, add, halves_of, make, make_table
+from tiny_memories import VOCAB, add, make, make_table
 
 # What reads a folder.
 Read = Callable[[], object]
@@ -79,53 +69,6 @@ def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
         columns = [getattr(memory, name).tolist() for name in names]
         facts = memory.provenance(memory.ids), memory.read_from([3, 4]).tolist()
         return columns, relations.tolist(), facts
-
-    return folder, read
-
-
-def memory_of_halves(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A memory that holds two halves of relations for each mention."""
-    folder = root / 'memory'
-    make(folder, encode=halves_of(), relation_dim=4).close()
-
-    def read():
-        memory = Memory.open(folder)
-        relations = memory.relations()
-        assert bad_row(relations) is None
-        columns = (memory.topic, memory.target, relations)
-        return [column.tolist() for column in columns], memory.provenance(memory.ids)
-
-    return folder, read
-
-
-PASSAGES = {
-    'Ada': 'Ada met [Babbage]. He built [Engine]s in [London].',
-    'Babbage': 'A man of [London]. [Ada] knew him.',
-    'Engine': 'A machine that [Babbage] drew.',
-    'London': 'A city.',
-}
-
-
-def retrieval(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """An index of passages, and how it ranks them."""
-    folder = root / 'retrieval'
-    retrieval_index.build(folder, corpus_of(PASSAGES))
-    asked = {'who built a machine': [], 'which city did Ada know': [0]}
-    questions = [Question(text, entities, vector_of(text)) for text, entities in asked.items()]
-
-    def read():
-        opened = retrieval_index.IndexFolder(folder)
-        index, found = opened.load(), []
-        for ranked in Ranker(index).rank_all(questions, 10):
-            found.append([(p.passage, p.score, p.reason, index.texts[p.passage]) for p in ranked])
-        assert all(math.isfinite(score) for each in found for _, score, *_ in each)
-        assert all(len(each) == len(index.ids) for each in found)
-        counts, rows = opened.passages_with_word.values(), range(len(index.sentence_starts))
-        rarity = [math.log1p((len(index.ids) - n) / (n + 1)) for n in counts]
-        sentences = [index.texts[0][slice(*index.sentence(row))] for row in rows]
-        told = opened.kinds, opened.array('mention_kinds').tolist()
-        assert np.isfinite(told[1]).all()
-        return found, told, rarity, sentences, index.titles
 
     return folder, read
 
@@ -185,28 +128,6 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-def scann(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A ScaNN index of a memory that is not forged."""
-    # Elsewhere: with JAX's threads here, a fork would wait for good.
-    with own_process() as call:
-        call(_build_scann, root)
-    folder, memory = root / 'index', Memory.open(root / 'memory')
-    queries = ann_memories.queries_near(memory, 5)
-
-    def read():
-        scores, ids = open_index(folder, memory, ann_memories.TABLE).search(*queries, 4)
-        assert ids.max() < len(memory) and not np.isnan(scores).any()
-        return scores.tolist(), ids.tolist()
-
-    return folder, read
-
-
-def _build_scann(root: pathlib.Path) -> None:
-    memory = ann_memories.make_memory(root / 'memory', 2000)
-    with unittest.mock.patch.object(ann_build, 'MIN_ENTRIES', 1000):
-        ann_build.build_index(root / 'index', memory, ann_memories.TABLE, recall=0.8)
-
-
 QUESTIONS = [
     'Who directed Night Ferry?',
     'Where was the director of Night Ferry born?',
@@ -215,7 +136,9 @@ QUESTIONS = [
 
 
 def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A knowledge base of plain text, and what it answers and finds."""
+    """A knowledge base of plain text, its memory of halves and index, and what it answers and
+    finds.
+    """
     folder = root / 'films.kb'
     index_text([films.write(root / 'films.jsonl')], folder, processes=1)
     opened = TextEncoder.load(folder / 'encoder')  # which stays open, and need not be read again
@@ -259,18 +182,8 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-def run(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """The record of a step of a recipe."""
-    step, folder = Step('step', 'train', (), {}, 'output'), root / 'run'
-    stated = dict(command=step.command(str(folder)), seconds=1.5, gin='x = 1')
-    stated |= dict(metrics={'dev': {'hits@1': 1.0}})
-    record.write(recipe.run_json_of(step, folder), **stated)
-    (folder / 'output').touch()
-    return folder, lambda: recipe.state_of(step, [step], folder)
-
-
-_ALL = [prepared, memory, memory_of_halves, retrieval, encoder, question_map, checkpoint, scann]
-KINDS = {kind.__name__: kind for kind in [*_ALL, plain_text, model, kb, run]}
+_ALL = [prepared, memory, encoder, question_map, checkpoint, plain_text, model, kb]
+KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
 _ELSEWHERE = (
     '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* .lock* *.lock'.split()
@@ -285,10 +198,8 @@ def _meta(stated: dict) -> bytes:
 
 def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
     content = file.read_bytes()
-    if file.name == 'run.json':  # which has no checksum
-        return forge.of_json(content, lambda stated: json.dumps(stated).encode())
     if file.suffix in forge.SUFFIXES:
-        return forge.of_file(file)
+        return forge.SUFFIXES[file.suffix](content)
     flipped = forge.of_bytes(content, tries=30) if content else iter(())
     if content[:1] != b'{':
         return flipped
@@ -313,21 +224,39 @@ DAMAGED = {'prepared_whole': prepared_whole, **KINDS}
 
 
 def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> dict[str, str]:
-    """What becomes of each `every`-th forgery of each file of a folder, or damage if not signed."""
+    """Forges each file of a folder again and again, signs the manifest above it, and reads it all.
+
+    Args:
+        kind, root: of the folder, and where it is made; what its `Read` asserts holds of all that
+            is read.
+        every: tries each so many-th forgery.
+        signed: otherwise files are damaged, and their manifests stay.
+
+    Returns:
+        {what was forged: 'same', 'other', 'told', or what went wrong}.
+    """
     folder, read = DAMAGED[kind](root)
-    judge = forge.outcome_in_fork if kind == 'scann' and signed else None
-    if not judge:
-        read()  # which compiles
-    found: dict[str, str] = {}
+    whole, found = read(), {}  # which compiles, too
     with forge.limited_memory():
         paths = sorted(path for path in folder.rglob('*') if path.is_file() and path.stat().st_size)
         for number, file in enumerate(paths):
-            name = file.relative_to(folder).as_posix()
+            name, before = file.relative_to(folder).as_posix(), file.read_bytes()
             if signed and any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
                 continue
-            other = paths[number - 1].read_bytes()
-            made = _forgeries(file) if signed else forge.of_damage(file.read_bytes(), other, number)
-            sample = dict(every=every, start=zlib.crc32(name.encode()) % every)
-            how = dict(forgeries=made, judge=judge, signed=signed)
-            found |= forge.survey(folder, file, read, **how, **sample)
+            above = [parent for parent in file.parents if parent.is_relative_to(folder)]
+            manifests = (parent / of for parent in above for of in _MANIFESTS)
+            manifest = next((path for path in manifests if path.exists()), file)
+            stated, other = manifest.read_bytes(), paths[number - 1].read_bytes()
+            made = _forgeries(file) if signed else forge.of_damage(before, other, number)
+            start = zlib.crc32(name.encode()) % every
+            for what, content in itertools.islice(made, start, None, every):
+                file.unlink() if content is None else file.write_bytes(content)
+                if signed and file != manifest:
+                    damage.sign(manifest.parent, manifest.name)
+                found[f'{name}: {what}'] = forge.outcome(folder, read, whole)
+                file.write_bytes(before)
+                manifest.write_bytes(stated)
     return found
+
+
+_MANIFESTS = ('manifest.json', 'config.json', 'model.json')

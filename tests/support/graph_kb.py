@@ -49,14 +49,8 @@ class GraphKB:
             topics, counts = np.unique(self.memory.target[entries], return_counts=True)
             order = np.argsort(-counts, kind='stable')
             topics = topics[order]
-            hops.append(
-                Hop(
-                    topics,
-                    counts[order] / max(counts.sum(), 1),
-                    entries,
-                    np.full(len(entries), 1 / 3),
-                )
-            )
+            weights = counts[order] / max(counts.sum(), 1)
+            hops.append(Hop(topics, weights, entries, np.full(len(entries), 1 / 3)))
         found = hops[-1].entities, hops[-1].weights, (tuple(hops),)
         return Answer(*found, store=self, question=question)
 

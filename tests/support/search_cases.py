@@ -102,12 +102,14 @@ def ids(member):
     return np.where(member, np.arange(member.shape[1], dtype=np.int32), -1)
 
 
-def recall_case(rows=8_000):
-    """A memory whose good entries are those of one cluster of relations, all over the topics."""
+def recall_case(rows=8_000, clusters=40):
+    """A memory whose good entries are those of one cluster of relations, all over the topics, or
+    near the centre of their topic if None.
+    """
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
-    relations = rng.normal(size=(40, D_R))[rng.integers(0, 40, rows)]
-    relations += 0.5 * rng.normal(size=(rows, D_R))
+    group = topic if clusters is None else rng.integers(0, clusters, rows)
+    relations = rng.normal(size=(clusters or 200, D_R))[group] + 0.5 * rng.normal(size=(rows, D_R))
     sizes = (64, D_E), (200, D_E), (64, D_R)
     query_e, table, query_r = (rng.normal(size=size).astype(np.float32) for size in sizes)
     return Case(query_e, query_r, topic, topic, relations.astype(np.float32), table)

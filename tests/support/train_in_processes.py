@@ -5,9 +5,7 @@ run by several_processes_test.py.
 
 The stage 'slices' is relations on two slices of devices, 'stopped' is relations with many steps, in
 the third of which the last process gets a SIGTERM. 'memory' is none: it builds OUTPUT/memory, of
-many shards. Nor are 'inject', which builds a smaller one and adds to it, 'eval', which scores the
-checkpoints of the folder `follower` beside MODEL, and 'eval open', which asks `lm` there what is in
-`asked.jsonl`.
+many shards. Nor is 'eval', which scores the checkpoints of the folder `follower` beside MODEL.
 
 Leaves a workdir OUTPUT/<stage> for each and, of the first process, OUTPUT/metrics.json with the
 metrics of their last steps.
@@ -23,7 +21,6 @@ import jax
 from opql_jax.core import distributed
 from opql_jax.evaluation import predictions
 from opql_jax.kb.trained.question_sets import evaluate
-from opql_jax.kb.update_memory import inject
 from opql_jax.memory import build as build_lib
 from opql_jax.training import objectives
 
@@ -32,7 +29,7 @@ from tiny_training import PLAIN
 from train_until_killed import be_asked_to_stop
 
 STEPS, MANY = 3, 300
-SHARD_ROWS, FEW_PAIRS = 20, 30
+SHARD_ROWS = 20
 
 
 def main(prepared, model, memory, output, *names):
@@ -41,41 +38,26 @@ def main(prepared, model, memory, output, *names):
     relations = lambda: objectives.Relations(rows=16)
     choices = {
         **dict.fromkeys(('relations', 'slices', 'stopped'), relations),
-        'passages': lambda: objectives.AlignPassages(passages=8, topics=4, questions=8),
         'follow': lambda: objectives.Follow(
             memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8
         ),
-        'whole memory': lambda: objectives.Follow(
-            memory_dir=memory, splits=('2-hop/train',), questions=8, k=8, filter=False
-        ),
     }
-    metrics, beside, parts = {}, pathlib.Path(model).parent, dict(text=prepared, memory=memory)
+    metrics, parts = {}, dict(text=prepared, memory=memory)
     for name in names:
-        if name in ('memory', 'inject'):
-            folder, pairs = pathlib.Path(output, name), None if name == 'memory' else FEW_PAIRS
+        if name == 'memory':
             encode, shards = build_lib._encode, []
             build_lib._encode = lambda *given: shards.append(0) or encode(*given)
             tiny_training.write_memory(
-                prepared, model, folder, shard_rows=SHARD_ROWS, max_pairs=pairs
+                prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS
             )
-            if name == 'inject':
-                shards.clear()
-                options = dict(questions=('1-hop/train',), pairs_per_entity=10)
-                inject(prepared, model, str(folder), **options)
-            build_lib._encode = encode
-            pathlib.Path(output, f'encoded-{name}-{jax.process_index()}').write_text(
-                str(len(shards))
-            )
+            encoded = pathlib.Path(output, f'encoded-{name}-{jax.process_index()}')
+            encoded.write_text(str(len(shards)))
             continue
-        if name in ('eval', 'eval open'):
+        if name == 'eval':
             predictions.CHUNK = 4
-            asked = {
-                'eval': dict(
-                    model='follower', questions=('1-hop/train', '2-hop/train'), step='all'
-                ),
-                'eval open': dict(model='lm', questions=(str(beside / 'asked.jsonl'),)),
-            }[name]
-            evaluate(kb=str(beside), **parts, **asked, output_dir=str(pathlib.Path(output, name)))
+            asked = dict(model='follower', questions=('1-hop/train', '2-hop/train'), step='all')
+            to = str(pathlib.Path(output, name))
+            evaluate(kb=str(pathlib.Path(model).parent), **parts, **asked, output_dir=to)
             continue
         workdir, steps, objective = pathlib.Path(output, name), STEPS, choices[name]()
         if name == 'stopped':

@@ -74,25 +74,6 @@ Irène Joliot-Curie: Irène Joliot-Curie was a French chemist, the daughter of M
 ? Where was Marie Curie born? | Warsaw | born in Warsaw
 ? Where was the mother of Irène Joliot-Curie born? | Warsaw | born in Warsaw
 
-# bridge
-Golden Gate Bridge: The Golden Gate Bridge is a suspension bridge in San Francisco. It was
-  designed by Joseph Strauss and opened in 1937.
-Joseph Strauss: Joseph Strauss was an American engineer who was born in Cincinnati. He died in Los
-  Angeles in 1938.
-San Francisco: San Francisco is a city in California. Its mayor in 1937 was Angelo Rossi.
-? Who designed the Golden Gate Bridge? | Joseph Strauss | designed by Joseph Strauss
-? Where was the designer of the Golden Gate Bridge born? | Cincinnati | born in Cincinnati
-
-# novel
-Frankenstein: Frankenstein is a novel that was written by Mary Shelley. It was published in London
-  in 1818.
-Mary Shelley: Mary Shelley was an English novelist. She was married to the poet Percy Bysshe
-  Shelley, and her mother was Mary Wollstonecraft.
-Mary Wollstonecraft: Mary Wollstonecraft was an English philosopher. She was born in Spitalfields
-  in 1759.
-? Who wrote Frankenstein? | Mary Shelley | written by Mary Shelley
-? Who is the husband of the author of Frankenstein? | Percy Bysshe Shelley | married to the poet
-
 # company
 Norvale Systems: Norvale Systems is a software company that was founded by Helena Brandt in 2009.
   Its headquarters are in Rotterdam.
@@ -111,40 +92,4 @@ Danube: The Danube is a river in Europe. It rises in the Black Forest and flows 
 Deggendorf: Deggendorf is a town in Bavaria. Its mayor is Christian Moser.
 ? What does the Isar flow into? | Danube | flows into the Danube
 ? Who is the mayor of Deggendorf? | Christian Moser | mayor is Christian Moser
-
-# film
-The Silent Harbour: The Silent Harbour is a drama film of 1962. It was directed by Ingrid Solberg,
-  and starred Tomas Lind and Anna Weiss.
-Ingrid Solberg: Ingrid Solberg was a Norwegian film director. She was born in Bergen in 1921 and
-  died in Oslo in 1999.
-Tomas Lind: Tomas Lind was a Swedish actor. He was married to Anna Weiss.
-? Who directed The Silent Harbour? | Ingrid Solberg | directed by Ingrid Solberg
-? When did the director of The Silent Harbour die? | 1999 | died in Oslo in 1999
-
-# band
-Paper Lanterns: Paper Lanterns is an album by the band Northern Lights. It was released by Harvest
-  Records in 1994.
-Northern Lights: Northern Lights was a rock band that was formed in Leeds. Its singer was Colin
-  Marsh.
-Harvest Records: Harvest Records was a record label in London. It was founded by Peter Gray.
-? Which label released Paper Lanterns? | Harvest Records | released by Harvest Records
-? Who founded the label that released Paper Lanterns? | Peter Gray | founded by Peter Gray
-
-# king
-Olaf II: Olaf II was a king of Norway. His father was Harald Grenske, and his mother was Åsta
-  Gudbrandsdatter.
-Harald Grenske: Harald Grenske was a king in Vestfold. He was killed in Sweden in 995.
-Vestfold: Vestfold was a county in Norway. Its largest city was Tønsberg.
-? Who was the father of Olaf II? | Harald Grenske | father was Harald Grenske
-? What was the largest city of Vestfold? | Tønsberg | largest city was
-
-# club
-Riverside United: Riverside United is a football club in Portsworth. The team plays at Millbrook
-  Stadium, and its coach is Marco Ferretti.
-Marco Ferretti: Marco Ferretti is an Italian football coach. He was born in Turin and played for
-  Lazio.
-Millbrook Stadium: Millbrook Stadium is a stadium in Portsworth. It was designed by the architect
-  Susan Keller.
-? Where does Riverside United play? | Millbrook Stadium | plays at Millbrook Stadium
-? Where was the coach of Riverside United born? | Turin | born in Turin
 """)

@@ -21,11 +21,8 @@ from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.each_question import UNKNOWN
-from opql_jax.evaluation import metrics
-from opql_jax.evaluation.metrics import means
 from opql_jax.training import objectives
 from opql_jax_tasks import opql
-from opql_jax_tasks.metrics import ranked_entities
 from opql_jax_tasks.vocabulary import WordPieceVocabulary
 
 STEPS = 6
@@ -89,33 +86,6 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
             check_equal(element, batch)
 
 
-@pytest.mark.parametrize('kind', OBJECTIVES)
-def test_a_task_states_its_features(directory, asked, kind):
-    task = opql.register(kind, OBJECTIVES[kind](asked), directory)
-    for split in ('train', 'validation'):
-        spec = dataset(kind, 0, split).element_spec
-        assert set(task.output_features) <= set(spec)
-        assert all(value.shape.is_fully_defined() for value in spec.values())
-        for name, feature in task.output_features.items():
-            assert feature.dtype == spec[name].dtype and feature.rank == spec[name].shape.rank
-            assert isinstance(feature.vocabulary, WordPieceVocabulary) == name.endswith('/tokens')
-    assert task.output_features['targets'].vocabulary.keys == Prepared(directory).vocab.keys
-
-
-def test_elements_that_are_joined_are_the_shards_of_a_step(directory):
-    objective = objectives.Relations(rows=32)
-    source = objective.source(Prepared(directory), 3)
-    opql.register('two', objective, directory, batch_size=2)
-    elements = list(dataset('two', 3).take(4).as_numpy_iterator())
-    for i, element in enumerate(elements):
-        check_equal(element, source.shard(i % 2, 2)[i // 2])
-    for index in range(2):  # of two processes, each with one element of a step
-        of_process = dataset('two', 3, shard_info=seqio.ShardInfo(index, 2)).take(2)
-        pairs = zip(of_process.as_numpy_iterator(), elements[index::2], strict=True)
-        for element, expected in pairs:
-            np.testing.assert_array_equal(element['pairs/0/tokens'], expected['pairs/0/tokens'])
-
-
 def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is
     two steps.
@@ -127,29 +97,6 @@ def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
     assert not np.array_equal(first['questions/tokens'], second['questions/tokens'])
     plain = next(iter(task.get_dataset(seed=1, shuffle=False).batch(5).as_numpy_iterator()))
     np.testing.assert_array_equal(plain['questions/tokens'], first['questions/tokens'])
-
-
-def test_an_iterator_is_saved_and_restored(directory, tmp_path):
-    opql.register('entities', objectives.Entities(rows=16), directory)
-    begun, resumed = (iter(dataset('entities', 2, num_epochs=None).batch(1)) for _ in range(2))
-    for _ in range(3):
-        next(begun)
-    tf.train.Checkpoint(ds=begun).write(str(tmp_path / 'iterator'))
-    tf.train.Checkpoint(ds=resumed).read(str(tmp_path / 'iterator')).assert_consumed()
-    found, expected = (next(one)['mentions/0/tokens'] for one in (resumed, begun))
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_align_is_evaluated_on_other_questions(directory, asked):
-    objective = objectives.Align(topics=4, rows_per_topic=4)
-    opql.register('align', objective, directory, questions=[asked])
-    of_train = [q.topic_entity for q in Prepared(directory).questions('1-hop/train')]
-    known, others = set(of_train[:8]), set(of_train[8:])
-    topics = {split: set() for split in ('train', 'validation')}
-    for split, found in topics.items():
-        for element in dataset('align', 0, split).take(5).as_numpy_iterator():
-            found.update(element['questions/topic'].tolist())
-    assert topics['validation'] <= known | {-1} and topics['train'] & (others - known)
 
 
 def test_the_vocabulary_is_the_tokenizer(directory):
@@ -252,43 +199,3 @@ def test_an_evaluator_scores_ranked_entities(prepared, sets):
     found, _ = evaluator.evaluate(compute_metrics=True, predict_fn=predict)
     hits = {'hits@1': 0.25, 'hits@5': 0.5, 'hits@10': 0.75}
     assert found.result() == {'opql': hits | {'answer_coverage': 0.75}}
-
-
-def test_the_metric_is_that_of_evaluation():
-    rng = np.random.default_rng(0)
-    n = 200
-    ranked = np.array([rng.permutation(40)[:12] for _ in range(n)])
-    gold = [
-        [
-            *rng.choice(40, rng.integers(0, 4), replace=False).tolist(),
-            *[UNKNOWN] * rng.integers(0, 2),
-        ]
-        for _ in range(n)
-    ]
-    gold = [answers or [UNKNOWN] for answers in gold]
-    scored = means(
-        metrics.score(r.tolist(), [1.0] * len(r), answers) for r, answers in zip(ranked, gold)
-    )
-    padded = np.full((n + 10, 8), -1)  # the last rows are unused
-    for row, answers in zip(padded, gold):
-        row[: len(answers)] = answers
-    ranked = np.concatenate([ranked, np.zeros((10, 12), int)])
-    found = ranked_entities(padded.reshape(7, 30, 8), ranked.reshape(7, 30, 12))
-    assert found.pop('answer_coverage') == np.mean([max(answers) >= 0 for answers in gold])
-    assert found == {name: scored[name] for name in found}
-    assert set(found) == {'hits@1', 'hits@5', 'hits@10'}
-
-
-def test_sets_of_several_hops_can_be_mixed(prepared, ask):
-    short = ask('1.jsonl', [('met', [1], 1)] * 3)
-    long = ask('2.jsonl', [('met ' * 9, list(range(20)), 2)] * 3)
-    for hops, train in {1: short, 2: long}.items():
-        objective = objectives.AnswerQuestions(questions=train, rows=2, text_rows=0)
-        opql.register(f'metaqa_{hops}hop', objective, prepared.directory)
-    mixture = seqio.MixtureRegistry.add('metaqa', [('metaqa_1hop', 3), ('metaqa_2hop', 1)])
-    assert [task.name for task in mixture.tasks] == ['metaqa_1hop', 'metaqa_2hop']
-    batches = [batch for batch, _ in zip(elements('metaqa', 'train', seed=0), range(300))]
-    two = np.array([batch['hops'][0] == 2 for batch in batches])
-    assert 0.15 < two.mean() < 0.35
-    for batch, is_long in zip(batches, two):
-        assert batch['questions/0/answers'].shape == (2, 24 if is_long else 8)

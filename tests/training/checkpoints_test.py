@@ -1,24 +1,28 @@
-"""What a training run refuses to go on from, start from or be used with; every refusal says what
-does not fit.
+"""What a training run refuses to go on from, start from or be used with, and says that does not
+fit; and how checkpoints are written.
 """
 
 import functools
 import shutil
+import threading
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from damage import flip
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.tokenizer import train_wordpiece
 from opql_jax.models import released
-from opql_jax.training import model_config, objectives, trainer
+from opql_jax.training import array_digests, model_config, objectives, trainer
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 import tiny_prepared
 import tiny_training
 from own_process import own_process
+from tiny_memories import digest_of_tree
 
 TYPES = ('P1 > P2', 'P2 > P1')
 RELATIONS = objectives.Relations(rows=16)
@@ -53,14 +57,6 @@ def wider(**options):
     return tiny_training.encoder(**options, hidden_size=32)
 
 
-def content(folder):
-    return {
-        path: path.read_bytes()
-        for path in folder.rglob('*')
-        if path.is_file() and 'tfevents' not in path.name
-    }
-
-
 # Damage. That of a checkpoint that is opened is tried in tests/kb/forged_test.py.
 
 
@@ -78,12 +74,11 @@ def test_flipped_bits_are_noticed_where_training_goes_on(world, tmp_path, elsewh
     workdir = copied(world / 'model', tmp_path)
     part = workdir / 'checkpoints' / '1' / item.split()[0]
     data = max(part.rglob('*'), key=lambda path: path.is_file() and path.stat().st_size)
-    content = bytearray(data.read_bytes())
+    content = data.read_bytes()
     # Among the digests a digit of the last, which is of a moment, or the name of a moment, which
     # remains valid JSON.
     at = {'digests': content.rfind(b'"') - 9, 'digests by name': content.find(b'/mu/') + 1}
-    content[at.get(item, len(content) // 2)] ^= 1
-    data.write_bytes(content)
+    flip(data, at.get(item, len(content) // 2))
     with pytest.raises(CheckpointError, match=f'{workdir}/checkpoints/1 cannot be read .*damaged'):
         elsewhere(tiny_training.run, world / 'prepared', workdir, RELATIONS)
 
@@ -125,9 +120,9 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
 def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, number):
     workdir = copied(world / 'model', tmp_path)
     with Checkpoints(workdir) as checkpoints:
-        saved = jax.tree.map(np.array, dict(checkpoints._manager.restore(1).items()))
-        saved['params']['encoder']['w_r']['kernel'][3, 1] = number
-        checkpoints.save(3, saved['params'], saved['opt_state'], checkpoints.meta(1))
+        params, meta = jax.tree.map(np.array, checkpoints.params(1)), checkpoints.meta(1)
+        params['encoder']['w_r']['kernel'][3, 1] = number
+        checkpoints.save(3, params, {'count': np.zeros(1)}, meta)
     said = f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'
     with pytest.raises(CheckpointError, match=said):
         model_config.load(workdir)
@@ -159,17 +154,12 @@ def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, 
         ('follower', None, {'init_from': 'model'}, 'frozen_encoder was False and is True'),
         ('model', RELATIONS, {'seed': 1}, 'seed was 0 and is 1'),
         ('model', RELATIONS, {'init_from': 'model'}, "init_hash was None and is '"),
-        (
-            'model',
-            RELATIONS,
-            {'encoder': wider},
-            r'encoder/embedding_norm/bias: \(16,\), the model has \(32,\); .*; and 12 more',
-        ),
+        ('model', RELATIONS, {'encoder': wider}, r'encoder/.*: \(16,\), the model has \(32,\); .*'),
     ],
 )
 def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage, options, said):
     copy = copied(world / workdir, tmp_path)
-    before = content(copy)
+    before = digest_of_tree(copy)
     if 'init_from' in options:
         options = {'init_from': str(world / 'model')}
     refused = 'cannot be resumed as another run .'
@@ -178,7 +168,7 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage
     with pytest.raises(InputError, match=f'{copy} ?{refused}{said}') as error:
         stage = stage or follow(world / 'memory', frozen_encoder=True)
         tiny_training.run(world / 'prepared', copy, stage, **options)
-    assert 'damaged' not in str(error.value) and content(copy) == before
+    assert 'damaged' not in str(error.value) and digest_of_tree(copy) == before
 
 
 def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_lies(world, tmp_path):
@@ -249,22 +239,81 @@ def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
             tiny_training.write_memory(prepared, model, tmp_path / 'memory')
 
 
-def test_following_does_not_start_over_a_memory_of_another_encoder(world, tmp_path):
-    other = tiny_training.write_untrained(world / 'prepared', tmp_path / 'other', seed=1)
-    memory = tiny_training.write_memory(world / 'prepared', other, tmp_path / 'memory')
-    # A fresh encoder did not build it either.
-    said = f'{memory} was built with the encoder [0-9a-f]+, but the encoder in use is'
-    for start in ({'init_from': str(world / 'model')}, {}):
-        with pytest.raises(InputError, match=said):
-            tiny_training.run(world / 'prepared', tmp_path / 'work', follow(memory), **start)
-        assert Checkpoints(tmp_path / 'work').latest_step() is None
-
-
 def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     workdir = copied(world / 'model', tmp_path)
     shutil.copytree(workdir / 'checkpoints' / '1', workdir / 'checkpoints' / '5')
-    before = content(workdir)
+    before = digest_of_tree(workdir)
     said = f'{workdir} is at step 5 already, and num_steps is 4: raise it'
     with pytest.raises(trainer.TrainingError, match=said):
         tiny_training.run(world / 'prepared', workdir, RELATIONS, num_steps=4)
-    assert content(workdir) == before
+    assert digest_of_tree(workdir) == before
+
+
+# They are written in the background, while training changes what they hold.
+
+
+def state(step):
+    params = {'layer': {'w': jnp.full((50, 4), step, jnp.float32)}, 'table': jnp.arange(6.0) + step}
+    return params, {'count': jnp.int32(step), 'mu': jax.tree.map(lambda x: x * 2, params)}
+
+
+def restored(folder, step=None):
+    """(params, opt_state, step) of a checkpoint, which were compared with their digests."""
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        *trees, meta = checkpoints.restore(*state(0), step)
+    return *trees, meta['step']
+
+
+def assert_is(folder, step):
+    params, opt_state, found = restored(folder)
+    assert found == step
+    jax.tree.map(np.testing.assert_array_equal, (params, opt_state), state(step))
+
+
+@pytest.fixture
+def slow_hashes(monkeypatch):
+    """An event until which nothing is hashed; its `begun` says that something is to be."""
+    released, hash_of = threading.Event(), array_digests._sha256
+    released.begun = threading.Event()
+    slow = lambda array: released.begun.set() or (released.wait(60) and hash_of(array))
+    monkeypatch.setattr(array_digests, '_sha256', slow)
+    return released
+
+
+def test_training_goes_on_while_its_state_is_hashed_and_the_step_before_is_there_until_then(
+    tmp_path, slow_hashes, monkeypatch
+):
+    advance = jax.jit(lambda tree: jax.tree.map(lambda x: x + 1, tree), donate_argnums=0)
+    slow_hashes.set()
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        checkpoints.save(1, *state(1), {'step': 1})
+        checkpoints.wait()
+        slow_hashes.clear()
+        slow_hashes.begun.clear()
+        held = state(2)
+        checkpoints.save(2, *held, {'step': 2})  # returns, though nothing is hashed yet
+        for _ in range(3):
+            held = advance(held)  # in the memory that the state had
+        jax.block_until_ready(held)
+        assert slow_hashes.begun.wait(60)
+        monkeypatch.undo()  # or reading would wait, too
+        assert_is(tmp_path, 1)
+        slow_hashes.set()
+        checkpoints.wait()
+        assert checkpoints.steps() == [2]
+    assert_is(tmp_path, 2)
+
+
+def test_what_could_not_be_written_is_told_at_the_next_step_that_is_saved(tmp_path, monkeypatch):
+    async def fail(*_):
+        raise OSError(28, 'No space left on device')
+
+    with pytest.raises(CheckpointError, match='checkpoints/2 cannot be written .*make room'):
+        with Checkpoints(tmp_path) as checkpoints:
+            checkpoints.save(1, *state(1), {'step': 1})
+            checkpoints.wait()
+            monkeypatch.setattr(array_digests, '_write', fail)
+            checkpoints.save(2, *state(2), {'step': 2})
+            monkeypatch.undo()
+            checkpoints.save(3, *state(3), {'step': 3})
+    assert_is(tmp_path, 1)

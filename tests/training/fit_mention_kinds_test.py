@@ -7,10 +7,8 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.models.mention_kinds import KINDS
-from opql_jax.training import fit_mention_kinds as fitting
 from opql_jax.training.fit_mention_kinds import (
     fit,
-    fit_mention_kinds,
     read_typed,
     typed_mentions,
 )
@@ -53,26 +51,6 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
     assert count == 30 * 2 * 4
 
 
-def test_the_vectors_are_those_of_the_mentions(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(fitting, 'fit', lambda vectors, kinds: seen.append((vectors, kinds)))
-    documents = write(tmp_path / 'documents.json', 2)
-    fit_mention_kinds(ENCODER, documents)
-    [(vectors, kinds)] = seen
-    expected = []
-    for batch, _ in typed_mentions(ENCODER, documents):
-        for row in batch.to_pylist():
-            encoding = ENCODER.tokenizer.encode(row['text'], add_special_tokens=False)
-            ids = [ENCODER.special.cls, *encoding.ids, ENCODER.special.sep]
-            states = tiny_text_encoder.hidden(ENCODER, ids)
-            for mention in row['mentions']:
-                inside = lambda a, b: a < mention['end'] and mention['start'] < b
-                places = [i for i, ends in enumerate(encoding.offsets) if inside(*ends)]
-                expected.append((states[1 + places[0]] + states[1 + places[-1]]) / 2)
-    np.testing.assert_allclose(vectors, expected, atol=2e-3)
-    assert len(kinds) == len(vectors)
-
-
 def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
     write(tmp_path / 'documents.json', 3)
     documents = json.loads((tmp_path / 'documents.json').read_text())
@@ -97,9 +75,3 @@ def test_what_is_fitted_tells_the_kinds_of_new_mentions():
     found = fit(vectors, [KINDS[label] for label in labels])
     labels, vectors = draw(200)
     assert (found.log_probabilities(vectors).argmax(axis=1) == labels).mean() > 0.95
-
-
-@pytest.mark.parametrize('vectors, kinds', [(np.zeros((0, 3)), []), (np.zeros((1, 3)), ['date'])])
-def test_there_must_be_mentions_of_these_kinds(vectors, kinds):
-    with pytest.raises(InputError, match='expected mentions of kinds'):
-        fit(vectors, kinds)

@@ -76,13 +76,6 @@ def test_a_run_is_resumed_only_from_the_same_encoder_wherever_it_lies(world, tmp
         go_on('own', tmp_path / 'elsewhere', num_steps=4)
 
 
-def test_text_of_another_tokenizer_is_refused(world, tmp_path):
-    tiny_training.write_prepared(tmp_path / 'text')
-    said = 'has another tokenizer: prepare the text with it, TOKENIZER=.*encoder$'
-    with pytest.raises(InputError, match=said):
-        train(world, 'model', text=tmp_path / 'text')
-
-
 def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_path):
     before = train(world, 'run', num_steps=1)
     reader, tokenizer = Synthetic(10, num_train=1, num_eval=1), world / 'text/tokenizer.json'
@@ -100,9 +93,3 @@ def test_the_encoder_of_a_run_goes_on_over_text_with_other_entities(world, tmp_p
     tiny_training.write_prepared(tmp_path / 'other')
     with pytest.raises(InputError, match='run/tokenizer.json is not the tokenizer of .*other, so'):
         train(world, 'none', world / 'run', tmp_path / 'other')
-
-
-def test_another_shape_is_refused_and_its_own_is_told(world):
-    said = 'another shape than the encoder that is trained, it has .*relation_dim=8, .*: see gin/mo'
-    with pytest.raises(InputError, match=said):
-        train(world, 'other', encoder=functools.partial(tiny_training.encoder, relation_dim=12))

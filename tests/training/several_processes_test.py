@@ -13,34 +13,26 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import Preempted
-from opql_jax.data.prepared import Prepared
 from opql_jax.training import objectives
 
-import question_records
 import tiny_training
 from tiny_training import PLAIN
 
 TESTS = pathlib.Path(__file__).parents[1]
 SCRIPT = TESTS / 'support' / 'train_in_processes.py'
-# What CI tries in two processes, and what `-m slow` tries besides: a process compiles for itself.
-STAGES = ('memory', 'eval', 'relations', 'follow')
-SLOW_STAGES = {2: ('inject', 'eval open', 'passages', 'whole memory'), 4: ('relations', 'slices')}
+# What CI tries in two processes, and `-m slow` in four: a process compiles for itself.
+STAGES = {2: ('memory', 'eval', 'relations', 'follow'), 4: ('relations', 'slices')}
 
 
 @pytest.fixture(scope='module')
 def inputs(tmp_path_factory):
-    """(prepared folder, a model, its memory); beside them a follower, a language model, and
-    questions for it.
-    """
+    """(prepared folder, a model, its memory); beside them a follower."""
     root = tmp_path_factory.mktemp('inputs')
     prepared = tiny_training.write_prepared(root / 'prepared')
     tiny_training.write_untrained(prepared, root / 'model')
     memory = tiny_training.write_memory(prepared, root / 'model', root / 'memory')
     following = objectives.Follow(memory_dir=str(memory))
     tiny_training.write_untrained(prepared, root / 'follower', following)
-    cloze = objectives.Cloze(memory_dir=str(memory), entity_layer=0, k=4, max_hops=2)
-    tiny_training.write_untrained(prepared, root / 'lm', cloze)
-    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl', count=9)
     return prepared, root / 'model', memory
 
 
@@ -69,7 +61,9 @@ def finish(running):
 
 @pytest.fixture(scope='module')
 def trained(inputs, tmp_path_factory):
-    """Gives the folder of so many processes, of four devices in all, that ran some stages, once."""
+    """Gives the folders of one process and of several, of four devices in all, that ran their
+    stages, once.
+    """
 
     @functools.cache
     def train(processes, stages):
@@ -79,14 +73,7 @@ def trained(inputs, tmp_path_factory):
         assert not any(codes), said[0][-3000:]
         return folder
 
-    return train
-
-
-@pytest.fixture(scope='module')
-def one_and_two(trained):
-    """Gives the folders of one process and of two that ran a stage."""
-    stages = lambda stage: STAGES if stage in STAGES else SLOW_STAGES[2]
-    return lambda stage: tuple(trained(processes, stages(stage)) for processes in (1, 2))
+    return lambda processes: [train(number, STAGES[processes]) for number in (1, processes)]
 
 
 def content(folder, pattern='*'):
@@ -94,7 +81,13 @@ def content(folder, pattern='*'):
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
-def check_training(inputs, stage, *folders):
+@pytest.mark.parametrize(
+    ('processes', 'stage'),
+    [(2, 'relations'), (2, 'follow')]
+    + [pytest.param(4, stage, marks=pytest.mark.slow) for stage in STAGES[4]],
+)
+def test_several_processes_train_what_one_trains(inputs, trained, processes, stage):
+    folders = trained(processes)
     one, several = (json.loads((folder / 'metrics.json').read_text())[stage] for folder in folders)
     assert several == pytest.approx(one, rel=1e-4)
     before = tiny_training.params_of(inputs[1])
@@ -105,65 +98,40 @@ def check_training(inputs, stage, *folders):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize('stage', ['relations', 'follow'])
-def test_two_processes_train_what_one_trains(inputs, one_and_two, stage):
-    check_training(inputs, stage, *one_and_two(stage))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('processes', 'stage'),
-    [(2, 'passages'), (2, 'whole memory'), *((4, stage) for stage in SLOW_STAGES[4])],
-)
-def test_processes_train_every_stage_as_one_does(inputs, trained, processes, stage):
-    check_training(inputs, stage, *(trained(n, SLOW_STAGES[processes]) for n in (1, processes)))
-
-
-def test_each_process_writes_the_parts_that_it_holds(one_and_two):
+def test_each_process_writes_the_parts_that_it_holds(trained):
     """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so
     with its moment.
     """
-    folder = one_and_two('relations')[1] / 'relations/checkpoints/3/digests'
+    folder = trained(2)[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):
         rows = [row for row in json.loads((folder / name).read_text()) if 'entity_table' in row[1]]
         assert [row[0] for row in rows] == ['params'] * 2 + ['opt_state'] * 2
 
 
-@pytest.mark.parametrize('name', ['memory', pytest.param('inject', marks=pytest.mark.slow)])
-def test_processes_encode_the_bytes_that_one_encodes(one_and_two, name):
-    """All shards of a memory, or of what is added to one."""
-    folders = one_and_two(name)
-    one, two = (content(folder / name) for folder in folders)
-    newest = max(path.parts[0] for path in one if path.name.startswith('relations-'))
-    shards = sum(path.parts[0] == newest and path.name.startswith('relations-') for path in one)
+def test_processes_encode_the_bytes_that_one_encodes(trained):
+    """All shards of a memory."""
+    folders = trained(2)
+    one, two = (content(folder / 'memory') for folder in folders)
+    shards = sum(path.name.startswith('relations-') for path in one)
     assert one == two and shards > 3
-    encoded = [int((folders[1] / f'encoded-{name}-{i}').read_text()) for i in (0, 1)]
+    encoded = [int((folders[1] / f'encoded-memory-{i}').read_text()) for i in (0, 1)]
     assert sum(encoded) == shards and min(encoded) == shards // 2
 
 
-def test_processes_answer_and_score_as_one_does(one_and_two):
+def test_processes_answer_and_score_as_one_does(trained):
     """But for TensorBoard's file, whose name holds the time."""
-    one, two = (content(folder / 'eval', '*.json*') for folder in one_and_two('eval'))
+    one, two = (content(folder / 'eval', '*.json*') for folder in trained(2))
     assert one == two
     for hops in (1, 2):
         written = one[pathlib.Path(f'1/{hops}-hop/train.predictions.jsonl')]
         assert len(written.splitlines()) > 4
 
 
-@pytest.mark.slow
-def test_processes_ask_a_language_model_as_one_does(one_and_two):
-    one, two = (content(folder / 'eval open') for folder in one_and_two('eval open'))
-    names = ('asked.predictions.jsonl', 'asked.cases.jsonl', 'metrics.json')
-    assert one == two and one.keys() == {pathlib.Path(name) for name in names}
-    assert len(one[pathlib.Path(names[0])].splitlines()) == 18
-
-
 @pytest.mark.parametrize('processes', [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_path, processes):
     """And of devices; what it gives is what one process gives that was not stopped."""
-    stages = STAGES if processes == 2 else SLOW_STAGES[processes]
-    folder = shutil.copytree(trained(processes, stages) / 'relations', tmp_path / 'relations')
+    folder = shutil.copytree(trained(processes)[1] / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
     alone = tiny_training.run(

@@ -2,38 +2,21 @@
 a small encoder over 40,000 entities.
 """
 
-import importlib.metadata
-import importlib.util
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import pytest
+import tpu_compiler
 
-PROGRAM = pathlib.Path(__file__).parents[2] / 'benchmarks' / 'tpu_compile.py'
 ENTITIES, ENTITY_DIM, CHIPS = 40_000, 256, 8
 # Parameters of the encoder that are split over the chips: 'tiny' with 30,000 words and 64
 # positions.
 SPLIT = (30_000 + 64) * 128 + 2 * 12 * 128**2
 
-pytestmark = [
-    pytest.mark.slow,  # in CI the TPU compiler is tried by tests/memory/search_on_tpu_test.py
-    pytest.mark.skipif(
-        not importlib.util.find_spec('libtpu'),
-        reason="needs the TPU compiler: pip install -e '.[tpu-aot]'",
-    ),
-]
+# In CI the TPU compiler is tried by tests/memory/search_test.py.
+pytestmark = [pytest.mark.slow, tpu_compiler.needs_tpu_compiler]
 
 
 def compile_step(topology):
-    options = f'relations --topology {topology} --model tiny --entities {ENTITIES} --json'
-    command = [sys.executable, PROGRAM, *options.split()]
-    environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    return json.loads(ran.stdout)
+    sizes = f'--model tiny --entities {ENTITIES}'
+    return tpu_compiler.compiled(f'relations --topology {topology} {sizes}')
 
 
 @pytest.fixture(scope='module')

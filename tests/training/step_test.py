@@ -134,46 +134,27 @@ def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one
         np.testing.assert_allclose(found[leaf], expected[leaf], atol=1e-5, rtol=0, err_msg=leaf)
 
 
+FEW = r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 \(16 '
+FEW += r'or 32 can be\).* multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$'
+PARTS = (
+    r'16 devices with accumulate_steps=4 cannot share .* pairs/0 has 32 \(64 can be\).* multiple'
+)
+PARTS += r's of 64; or take 1, 2, 4, 8 devices \(data_devices\), or another accumulate_steps$'
+
+
 @pytest.mark.parametrize(
-    ('options', 'shape', 'message'),
-    [
-        ({'rows': 32}, (2, 16), None),
-        (
-            {'rows': 32, 'buckets': ((32, 8), (48, 24))},
-            (16,),
-            r'16 devices cannot share the rows of a batch evenly: pairs/0 has 8 .*, pairs/1 has 24 '
-            r'\(16 or 32 can be\).* multiples of 16; or take 1, 2, 4, 8 devices \(data_devices\)$',
-        ),
-        (
-            {'rows': 32, 'accumulate_steps': 4},
-            (16,),
-            r'16 devices with accumulate_steps=4 cannot share .* pairs/0 has 32 \(64 can be\).* '
-            r'multiples of 64;'
-            r' or take 1, 2, 4, 8 devices \(data_devices\), or another accumulate_steps$',
-        ),
-    ],
+    ('buckets', 'parts', 'shape', 'message'),
+    [((), 1, (2, 16), None), (((32, 8), (48, 24)), 1, (16,), FEW), ((), 4, (16,), PARTS)],
 )
 def test_a_batch_that_devices_cannot_share_is_refused_with_the_sizes_that_can_be(
-    trained, options, shape, message
+    trained, buckets, parts, shape, message
 ):
-    steps = options.get('accumulate_steps', 1)
-    settings = {k: v for k, v in options.items() if k != 'accumulate_steps'}
-    source = objectives.Relations(**settings).source(Prepared(trained[0]))
+    settings = {'buckets': buckets} if buckets else {}
+    source = objectives.Relations(rows=32, **settings).source(Prepared(trained[0]))
     mesh = AbstractMesh((*shape, 1), (mesh_lib.SLICE, *mesh_lib.ROW_AXES)[2 - len(shape) :])
     refused = pytest.raises(trainer.TrainingError, match=message)
     with refused if message else contextlib.nullcontext():
-        trainer.check_batch(source[0], mesh, steps)
-
-
-@pytest.mark.parametrize('dry_run', [False, True])
-def test_it_is_refused_before_anything_is_compiled_or_written(
-    trained, tmp_path, monkeypatch, dry_run
-):
-    monkeypatch.setattr(trainer.mesh_lib, 'batch_devices', lambda mesh: 3)
-    with pytest.raises(trainer.TrainingError, match='3 devices cannot share'):
-        stage = objectives.Relations(rows=16)
-        tiny_training.run(trained[0], tmp_path / 'run', stage, dry_run=dry_run)
-    assert not (tmp_path / 'run').exists()
+        trainer.check_batch(source[0], mesh, parts)
 
 
 TRAINED = {

@@ -14,7 +14,7 @@ from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import lineage, model_config, objectives, t5x_checkpoints
-from opql_jax.training.checkpoints import CheckpointError, Checkpoints
+from opql_jax.training.checkpoints import Checkpoints
 from opql_jax.training.progress import TrainingError
 
 import tiny_training
@@ -27,7 +27,6 @@ def kb(tmp_path_factory):
     root = tmp_path_factory.mktemp('kb')
     tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(root / 'text', root / 'start', spread=8.0)
-    tiny_training.write_memory(root / 'text', root / 'start', root / 'memory')
     return root
 
 
@@ -70,49 +69,43 @@ def test_an_import_is_a_model_with_its_lineage(kb, tmp_path):
         assert meta['lineage']['init_hash'] == lineage.read_meta(str(kb / 'start'))['params_hash']
 
 
-def test_a_memory_is_built_with_it_and_training_starts_from_it(kb, tmp_path):
+def test_training_starts_from_it_but_does_not_go_on_as_its_run(kb, tmp_path):
     write_run(kb, tmp_path, objectives.Relations(rows=16))
     import_run(kb, tmp_path, 'imported')
-    memory = tiny_training.write_memory(kb / 'text', kb / 'imported', kb / 'its-memory')
-    follow = objectives.Follow(memory_dir=str(memory), splits=('1-hop/train',), questions=4, k=4)
-    start = dict(init_from=str(kb / 'imported'), num_steps=1)
-    tiny_training.run(kb / 'text', kb / 'followed', follow, **start)
-    stage = objectives.Relations(rows=16)
+    stage, start = objectives.Relations(rows=16), dict(init_from=str(kb / 'imported'))
+    tiny_training.run(kb / 'text', kb / 'further', stage, **start, num_steps=1)
     with pytest.raises(TrainingError, match="trained_by was 't5x'"):
         tiny_training.run(kb / 'text', kb / 'imported', stage, seed=5, num_steps=9)
 
 
-def test_a_follower_is_what_the_knowledge_base_answers_with(kb, tmp_path):
-    write_run(kb, tmp_path, objectives.Follow(memory_dir='memory', splits=('1-hop/train',)))
-    import_run(kb, tmp_path, 'follower', dry_run=True)
-    assert not (kb / 'follower').exists()
-    import_run(kb, tmp_path, 'follower')
-    assert KBFolder(kb).read() == {'text': 'text', 'model': 'follower', 'memory': 'memory'}
-
-
 def test_what_cannot_be_imported_is_named(kb, tmp_path):
-    write_run(kb, tmp_path / 'run', objectives.Entities(rows=16), steps=(2,))
-    with pytest.raises(CheckpointError, match='no checkpoint of t5x of step 3, those there are: 2'):
-        import_run(kb, tmp_path / 'run', 'new', step=3)
-    with pytest.raises(InputError, match='start exists: name a new part'):
-        import_run(kb, tmp_path / 'run', 'start')
-    said = 'opql_run.json: no such file; .* is not the MODEL_DIR of t5x.train'
-    with pytest.raises(InputError, match=said):
-        import_run(kb, kb / 'start', 'new')
-    write_run(kb, tmp_path / 'broken', objectives.Entities(rows=16), steps=(2,), broken=True)
-    with pytest.raises(CheckpointError, match='numbers that are not finite'):
-        import_run(kb, tmp_path / 'broken', 'new')
+    for name, broken in (('run', False), ('broken', True)):
+        write_run(kb, tmp_path / name, objectives.Entities(rows=16), steps=(2,), broken=broken)
+    for folder, model, options, said in (
+        (
+            tmp_path / 'run',
+            'new',
+            {'step': 3},
+            'no checkpoint of t5x of step 3, those there',
+        ),
+        (tmp_path / 'run', 'start', {}, 'start exists: name a new part'),
+        (
+            kb / 'start',
+            'new',
+            {},
+            'opql_run.json: no such file; .* is not the MODEL_DIR of',
+        ),
+        (tmp_path / 'broken', 'new', {}, 'numbers that are not finite'),
+    ):
+        with pytest.raises(InputError, match=said):
+            import_run(kb, folder, model, **options)
     assert not (kb / 'new').exists()
 
 
-def test_what_an_interrupted_save_left_is_no_checkpoint(tmp_path):
+def test_neither_an_interrupted_save_nor_checkpoints_of_an_unknown_run_are_adopted(tmp_path):
     (tmp_path / 'checkpoint_2').mkdir()
     (tmp_path / 'checkpoint_4.orbax-checkpoint-tmp').mkdir()
     assert t5x_checkpoints.newest_checkpoint(str(tmp_path)) == str(tmp_path / 'checkpoint_2')
-
-
-def test_checkpoints_of_an_unknown_run_are_not_adopted(tmp_path):
-    (tmp_path / 'checkpoint_2').mkdir()
     unused: Any = None
     with pytest.raises(InputError, match='checkpoints of another run, and no opql_run.json'):
         t5x_checkpoints.state_run(tmp_path, unused, unused, 'marked_pair', {}, training=True)

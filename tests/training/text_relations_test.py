@@ -134,23 +134,6 @@ def test_a_tiny_set_is_learnt_by_heart(task_and_params):
     assert np.abs(after['w_r']['kernel'] - before['w_r']['kernel']).max() > 0.01
 
 
-def test_the_lineage_tells_files_of_sentences_from_one_another(text, corpus, tmp_path):
-    prepared = Prepared(text)
-    encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
-    lineage = lambda corpus: make(corpus).build(prepared, encoder, make_mesh(1)).lineage
-    copy, other = tmp_path / 'copy.jsonl', tmp_path / 'other.jsonl'
-    content = open(corpus[0], encoding='utf-8').read()
-    copy.write_text(content, encoding='utf-8')
-    other.write_text(content.replace('again', 'never'), encoding='utf-8')
-    assert lineage(corpus) == lineage((str(copy), corpus[1])) != lineage((str(other), corpus[1]))
-    assert lineage(corpus)['objective'] == 'TextRelations'
-    # Names, too, decide which relations are left out, and which are one.
-    (tmp_path / 'names.json').write_text('{"P1": "another"}')
-    assert lineage(corpus) != lineage((corpus[0], str(tmp_path / 'names.json')))
-    (tmp_path / 'names.json').write_text('{"P1": "one"}')
-    assert lineage(corpus) == lineage((corpus[0], str(tmp_path / 'names.json')))
-
-
 @pytest.fixture(scope='module')
 def trained(text, corpus):
     """A knowledge base with the model 'relations', trained for two steps."""
