@@ -1,8 +1,4 @@
-"""Resolves entities of Freebase and Wikidata data sets, and finds them in questions.
-
-Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs
-and Wikidata QIDs.
-"""
+"""Finds entities of Freebase and Wikidata data sets in a vocabulary, and their names in questions."""
 
 import functools
 import itertools
@@ -52,8 +48,7 @@ class EntityResolver:
     def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
         """The id of the entity whose key is the MID or QID, or of the first that is named so.
 
-        Names are the QID's Wikipedia title, label and aliases, then `names`; in any case if that
-        means one entity only.
+        Names are the QID's in the tables, then `names`; in any case if that means one entity only.
         """
         qid = qid or self._qids.get(mid, '')
         for key in _keys(mid, qid):

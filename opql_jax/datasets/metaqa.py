@@ -86,11 +86,10 @@ def documents(
 
 
 def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`, or raises InputError.
+    """A question of `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`, or InputError.
 
-    Answers and type are optional. The type 'director_to_movie_to_language' becomes the relations
-    'director_to_movie > movie_to_language'. Unknown topics are -1, unknown answers in
-    `unknown_answers`.
+    Answers and type are optional: 'director_to_movie_to_language' becomes the relations
+    'director_to_movie > movie_to_language'.
     """
     columns = line.split('\t')
     if len(columns) > 4:

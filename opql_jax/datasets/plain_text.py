@@ -1,7 +1,4 @@
-"""The reader of plain text: files, folders and documents in memory (extra `text`).
-
-Names are recognised in it.
-"""
+"""The reader of English text without links: files, folders, documents in memory (extra `text`)."""
 
 import collections
 import contextlib
@@ -102,10 +99,9 @@ _REPEATED = 3
 class PlainText(Reader):
     """English text without entity links.
 
-    A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by
-    its file. A .jsonl file has a document `{id, title, text}` a line and a .parquet file one a row,
-    where the title may be missing; other fields and columns are ignored. A dump of MediaWiki (.xml,
-    .xml.bz2 or .xml.gz) has one an article, with the id of its page.
+    Files that end in one of `SUFFIXES` are one document each, called by its heading or else by its
+    file. A .jsonl file has a document `{id, title?, text}` a line, a .parquet file one a row, and a
+    dump of MediaWiki (.xml, .xml.bz2 or .xml.gz) one an article, with the id of its page.
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
@@ -245,12 +241,8 @@ class PlainText(Reader):
 class StoredText(Reader):
     """Documents that `PlainText.documents` has read before, to make the next version of.
 
-    There is at least one, each with its own id.
-
-    Attributes:
-        source: where they come from, for messages.
-        rejected: the `rejected.jsonl` of the version before, which is taken over.
-        cache, processes, map_batches: see `PlainText`.
+    `source` says where they come from, for messages; `rejected` is the `rejected.jsonl` of the
+    version before, which is taken over; for the rest see `PlainText`.
     """
 
     paths: ClassVar = ('documents', 'source', 'rejected', 'cache', 'processes', 'map_batches')

@@ -33,8 +33,7 @@ _log = logging.getLogger(__name__)
 class SlotFilling:
     """The reader of documents with labelled relations (see `docred`), and of multi-hop queries.
 
-    The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and
-    so on.
+    The queries of a part, such as '2-hop/dev', come from facts of its own documents only.
 
     Attributes:
         path: the documents.

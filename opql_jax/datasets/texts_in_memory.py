@@ -14,10 +14,9 @@ from opql_jax.datasets.plain_text import document_fields
 def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLike | dict]:
     """The sources that `index_text` reads; InputError if there are none, or of another form.
 
-    `texts` are the path of a file or folder; or several texts, each a string, a document `{id,
-    title, text}` in which id and title may be missing, or a path; or a table with a column `text`
-    and, if there are such, `id` and `title`: a pandas DataFrame or any other that has the Arrow
-    interface. What has no id is called by its number, from 0.
+    `texts` are the path of a file or folder; or several strings, documents `{id?, title?, text}`
+    and paths; or a table with columns `text`, `id?` and `title?`, of pandas or any other with the
+    Arrow interface. What has no id is called by its number, from 0.
     """
     if isinstance(texts, str | os.PathLike):
         return [texts]

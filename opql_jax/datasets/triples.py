@@ -1,8 +1,7 @@
 """Knowledge bases as files of triples, for the KB-supervised baselines; OPQL never reads them.
 
-A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities,
-and underscores in the name of the relation are read as spaces. Both readers build on a reader of
-text, whose entities and questions they keep.
+A line is `head|relation|tail`, names (or keys) of entities around a relation, with underscores for
+spaces. Both readers build on a reader of text, whose entities and questions they keep.
 """
 
 import dataclasses
