@@ -31,21 +31,14 @@ from typing import Any
 from etils import epath
 
 from opql_jax.core import files, locks
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    MANIFEST,
-    FolderFormat,
-    Header,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
 # A name of a direct subfolder, other than the manifest's, that is valid Unicode.
-_NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
+_NAME = re.compile(rf'(?!{re.escape(manifest_lib.MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
 _TRAIN = (
@@ -54,12 +47,12 @@ _TRAIN = (
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
 # One of these files appears in a part soon after its lock.
-_BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
+_BEGUN = (manifest_lib.MANIFEST, 'plan.json', 'config.json', 'model.json')
 # Seconds to wait for another writer: the manifest is written at once.
 _PATIENCE = 60.0
 
 
-class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
+class KBManifest(manifest_lib.Header, forbid_unknown_fields=True, kw_only=True):
     """The parts that answer, by their names."""
 
     text: str
@@ -69,7 +62,9 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
     question_map: str | None = None
 
 
-FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
+FORMAT = manifest_lib.FolderFormat(
+    'opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE
+)
 
 
 class KBFolder:
@@ -77,7 +72,7 @@ class KBFolder:
 
     def __init__(self, path: str | os.PathLike):
         self.path = files.path(path)
-        self.manifest = self.path / MANIFEST
+        self.manifest = self.path / manifest_lib.MANIFEST
 
     def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
         """The folder of a part by its name, or any folder by its path, which has a slash.
@@ -132,7 +127,7 @@ class KBFolder:
         if not self.manifest.exists():
             # Links are left out, as nothing behind them is looked at.
             parts = [p for p in self.path.iterdir() if p.is_dir() and not os.path.islink(p)]
-            if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
+            if inner := [part for part in parts if manifest_lib.is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
             inside = (path for part in parts for path in part.iterdir())
             if not any(path.name in _BEGUN or locks.is_lock(path) for path in inside):
@@ -144,7 +139,7 @@ class KBFolder:
             raise InputError(
                 f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}'
             )
-        stated = read_manifest(self.path, FORMAT)
+        stated = manifest_lib.read_manifest(self.path, FORMAT)
         optional = ('retrieval', 'question_map')
         parts = {name: getattr(stated, name) for name in ('text', 'model', 'memory', *optional)}
         parts = {n: v for n, v in parts.items() if v is not None or n not in optional}
@@ -222,5 +217,5 @@ class KBFolder:
         if elsewhere := [name for name in parts.values() if name and '/' in name]:
             _log.info('%s stays: %s is no part of the knowledge base', self.manifest, elsewhere[0])
             return
-        write_manifest(self.path, FORMAT, parts)
+        manifest_lib.write_manifest(self.path, FORMAT, parts)
         _log.info('%s now answers with %s', self.path, ', '.join(filter(None, parts.values())))

@@ -1,7 +1,7 @@
 """Documents in the form of DocRED (Yao et al., 2019) and Re-DocRED.
 
-A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels?:
-[{h, t, r}]}`: sentences, the mentions of each entity (`pos` counts tokens of a sentence), and
+A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels:
+[{h, t, r}]?}`: sentences, the mentions of each entity (`pos` counts tokens of a sentence), and
 relations between entities, by their indices in `vertexSet`.
 """
 

@@ -1,4 +1,4 @@
-"""Finds entities of Freebase and Wikidata data sets in a vocabulary, and their names in questions."""
+"""Finds entities of Freebase and Wikidata sets in a vocabulary, and their names in questions."""
 
 import functools
 import itertools
@@ -8,14 +8,8 @@ from collections.abc import Container, Iterable, Sequence
 from urllib.parse import unquote
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import json_lines
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import (
-    errors_at,
-    read_json,
-    read_lines,
-    string_field,
-    string_list_field,
-)
 
 _WORD = re.compile(r'\w+')
 # Names nothing by itself: 'in' is no Indiana, and 'the' no mention of 'The Bahamas'.
@@ -94,7 +88,7 @@ def _keys(mid: str, qid: str) -> list[str]:
 
 def _read_qids(path) -> dict[str, str]:
     qids = {}
-    for number, line in read_lines(path):
+    for number, line in json_lines.read_lines(path):
         if not (columns := line.split()):
             continue
         if not re.fullmatch(r'/?[mg][./]\w+ Q\d+', ' '.join(columns)):
@@ -104,12 +98,12 @@ def _read_qids(path) -> dict[str, str]:
 
 
 def _read_labels(path) -> dict[str, list[str]]:
-    entries = read_json(path)
+    entries = json_lines.read_json(path)
     if not isinstance(entries, dict):
         raise InputError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
     names = {}
     for qid, entry in entries.items():
-        with errors_at(f'{path}: {qid}'):
+        with json_lines.errors_at(f'{path}: {qid}'):
             if not isinstance(entry, dict):
                 raise InputError(f'expected an object, found {entry!r}')
             names[qid] = names_of(entry)
@@ -118,10 +112,10 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
     """A QID's Wikipedia title, label and aliases, each once; errors begin with `prefix`."""
-    address = string_field(entry, 'wikipedia', '', prefix)
-    label = string_field(entry, 'label', '', prefix)
+    address = json_lines.string_field(entry, 'wikipedia', '', prefix)
+    label = json_lines.string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-    names = [title, label, *string_list_field(entry, aliases, prefix)]
+    names = [title, label, *json_lines.string_list_field(entry, aliases, prefix)]
     return list(dict.fromkeys(filter(None, names)))
 
 

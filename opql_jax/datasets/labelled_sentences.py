@@ -51,7 +51,7 @@ class LabelledSentence(NamedTuple):
 def read_corpora(paths: Sequence[str], names: str) -> list[LabelledSentence]:
     """Reads files of any of these forms; InputError if one holds nothing.
 
-    A relation is called by its name in lower case, that of its id in the file `names` if it has one.
+    A relation is called by its name in lower case, by that of its id in the file `names` if any.
     """
     known = docred.read_relations(names)
     found: list[LabelledSentence] = []

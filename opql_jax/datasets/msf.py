@@ -1,8 +1,8 @@
 """Multi-hop slot filling (MSF) over Wikipedia, as DrKIT's scripts write it (Dhingra et al., 2020).
 
-    paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text"}]}
-    queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation":
-                     {"wikidata_id", "text": [name]} or a list, "object": {"wikidata_id"}}
+    paragraphs.json  {id, wikidata_id, context, mentions: [{wikidata_id, start, text}]}
+    queries.json     {id, subject: {wikidata_id, name?, aliases}, object: {wikidata_id}, relation:
+                     {wikidata_id, text: [name]} or a list}
 
 `wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
 """

@@ -16,22 +16,13 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from opql_jax.core import files
+from opql_jax.core import files, manifest
 from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import (
-    MANIFEST,
-    FolderFormat,
-    Header,
-    ManifestError,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 
 
-class MapManifest(Header, forbid_unknown_fields=True, kw_only=True):
+class MapManifest(manifest.Header, forbid_unknown_fields=True, kw_only=True):
     """A map as it is stored, see `QuestionMap`; with larger weights a score could overflow."""
 
     encoder: str  # `params_hash` of the encoder whose relations it changes
@@ -44,7 +35,7 @@ class MapManifest(Header, forbid_unknown_fields=True, kw_only=True):
     log_odds: Annotated[float, msgspec.Meta(ge=-50, le=50)]
 
 
-FORMAT = FolderFormat(
+FORMAT = manifest.FolderFormat(
     'opql-question-map',
     2,
     'a map of questions',
@@ -113,7 +104,7 @@ class QuestionMap:
         """
         folder = files.require_local(folder)
         others = folder.exists() and any(path.name[0] != '.' for path in folder.iterdir())
-        if others and not is_folder_of(folder, FORMAT):
+        if others and not manifest.is_folder_of(folder, FORMAT):
             raise InputError(
                 f'{folder} holds other files, and no map of questions: move it elsewhere'
             )
@@ -122,21 +113,25 @@ class QuestionMap:
             raise InputError('the map has a number that is not finite: training diverged')
         change = values.pop('change').tobytes()
         fields = {'encoder': encoder, 'questions': questions, 'change': change}
-        write_manifest(folder, FORMAT, fields | {name: float(v) for name, v in values.items()})
+        manifest.write_manifest(
+            folder, FORMAT, fields | {name: float(v) for name, v in values.items()}
+        )
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
         """Opens the map for an encoder of this `params_hash` (any if None); or ManifestError."""
         folder = files.require_local(folder)
-        stated = read_manifest(folder, FORMAT)
+        stated = manifest.read_manifest(folder, FORMAT)
         if encoder not in (None, stated.encoder):
-            raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
+            raise manifest.ManifestError(
+                f'{folder} was trained for another encoder: run `opql train` again'
+            )
         dim = math.isqrt(len(stated.change) // 4)
         if len(stated.change) != 4 * dim**2 or not dim:
-            raise FORMAT.damaged(folder / MANIFEST, 'change is no square matrix')
+            raise FORMAT.damaged(folder / manifest.MANIFEST, 'change is no square matrix')
         change = np.frombuffer(stated.change, np.float32).reshape(dim, dim)
         if bad_row(change) is not None:
             bad = f'change has a number that is not finite, or above {MAX_MAGNITUDE:g}'
-            raise FORMAT.damaged(folder / MANIFEST, bad)
+            raise FORMAT.damaged(folder / manifest.MANIFEST, bad)
         weights = stated.cosine_weight, stated.added_weight, stated.longer, stated.log_odds
         return cls(change, *weights)

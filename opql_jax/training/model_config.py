@@ -6,16 +6,8 @@ from typing import Annotated, Any, Literal
 import jax
 import msgspec
 
-from opql_jax.core import files, locks
+from opql_jax.core import files, locks, manifest
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    FolderFormat,
-    Header,
-    ManifestError,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import (
@@ -35,7 +27,7 @@ ENCODERS: dict[str, Any] = {
 }
 
 
-class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
+class ModelConfig(manifest.Header, kw_only=True, forbid_unknown_fields=True):
     """What `model.json` states."""
 
     encoder_class: str  # a name in ENCODERS
@@ -47,7 +39,7 @@ class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
     vocabulary_hash: str  # likewise
 
 
-FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
+FORMAT = manifest.FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
 
 
 def _fields(kind) -> list[dataclasses.Field]:
@@ -101,17 +93,17 @@ def write(
         'num_entities': len(prepared.vocab),
         'vocabulary_hash': prepared.vocab.hash(),
     }
-    write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
+    manifest.write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
     tokenizer = prepared.tokenizer_path.read_bytes()
     files.write_bytes(files.path(workdir) / 'tokenizer.json', tokenizer)
 
 
 def read(model_dir) -> ModelConfig:
     """The `model.json` of a training run's folder; ManifestError if missing or damaged."""
-    config = read_manifest(model_dir, FORMAT)
+    config = manifest.read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
-        raise ManifestError(
+        raise manifest.ManifestError(
             f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}'
         )
     try:
@@ -150,7 +142,7 @@ def load(model_dir, step: int | None = None):
 
 def is_model(folder) -> bool:
     """Whether a folder is that of a training run."""
-    return is_folder_of(folder, FORMAT)
+    return manifest.is_folder_of(folder, FORMAT)
 
 
 def check_start(

@@ -22,13 +22,7 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import (
-    MAX_ANSWERS,
-    ends,
-    question_type,
-    round_robin,
-    worded,
-)
+from opql_jax.datasets.synthetic import questions as questions_lib
 from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
 from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
@@ -182,13 +176,13 @@ def questions(
         'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
         'conjunction': _about_two('conjunction', world, world),
     }
-    first = lambda streams, count: list(itertools.islice(round_robin(streams), count))
+    first = lambda streams, count: list(itertools.islice(questions_lib.round_robin(streams), count))
     files = {'train': [question for streams in train for question in first(streams, num_train)]}
     files |= {name: first(streams, num_eval) for name, streams in evaluation.items()}
     for name, asked in files.items():
         files[name] = [dataclasses.replace(q, id=f'{name}-{i}') for i, q in enumerate(asked)]
     objects = {
-        (question_type((name,)), subject): object
+        (questions_lib.question_type((name,)), subject): object
         for name, facts in changed.items()
         for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
     }
@@ -225,8 +219,10 @@ def _about_one(
     for key, wordings in WORDINGS.items():
         chain = tuple(key.split('>'))
         if len(chain) == hops:
-            topics = [(t,) for t in world.ranges[ends(chain[0]).start_kind] if allowed[t]]
-            kind = _QuestionType(question_type(chain), (chain,), wordings)
+            topics = [
+                (t,) for t in world.ranges[questions_lib.ends(chain[0]).start_kind] if allowed[t]
+            ]
+            kind = _QuestionType(questions_lib.question_type(chain), (chain,), wordings)
             streams.append(_of_type(file, world, known, kind, topics))
     return streams
 
@@ -237,7 +233,7 @@ def _about_held_out(world: World, held_out: dict[str, Facts]) -> list[Iterator[Q
     for name, facts in held_out.items():
         sides = (facts.subjects, facts.objects) if RELATIONS[name].symmetric else (facts.subjects,)
         topics = [(topic,) for topic in np.unique(np.concatenate(sides)).tolist()]
-        kind = _QuestionType(question_type((name,)), ((name,),), WORDINGS[name])
+        kind = _QuestionType(questions_lib.question_type((name,)), ((name,),), WORDINGS[name])
         streams.append(_of_type('held_out', world, world, kind, topics))
     return streams
 
@@ -246,7 +242,7 @@ def _about_two(file: str, world: World, known: World) -> list[Iterator[Question]
     """Questions of CONJUNCTIONS, about pairs of topics of which one alone has more answers."""
     streams = []
     for steps, wordings in CONJUNCTIONS.items():
-        x, y = map(ends, steps)
+        x, y = map(questions_lib.ends, steps)
         label = f'{x.start_label}_and_{y.start_label}_to_{x.end_label}'
         kind = _QuestionType(label, tuple((step,) for step in steps), wordings)
         pairs: set[tuple[int, ...]] = set()
@@ -282,11 +278,11 @@ def _of_type(
     rng = random.Random(f'{world.seed} questions {file} {kind.label}')
     topics = list(topics)
     rng.shuffle(topics)
-    most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
+    most = questions_lib.MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
     every = ((row, kind.answers(world, row)) for row in topics)
     few = ((row, answers) for row, answers in every if 0 < len(answers) <= most)
     rows = ((row, answers) for row, answers in few if answers == kind.answers(known, row))
-    for question in worded(world, rows, kind.wordings, rng):
+    for question in questions_lib.worded(world, rows, kind.wordings, rng):
         yield dataclasses.replace(question, hops=max(map(len, kind.chains)), type=kind.label)
 
 

@@ -15,13 +15,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.kb.trained.question_sets import as_tuple
-from opql_jax.models import bert
-from opql_jax.models.bulk_encoding import (
-    LENGTHS,
-    BatchedEncoder,
-    marked_relations,
-    token_rows,
-)
+from opql_jax.models import bert, bulk_encoding
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
@@ -138,7 +132,10 @@ def _model(model_dir, step, embedding) -> _Model:
             embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
         )
     encoder, params, tokenizer = _open(model_dir, step, embedding)
-    special, longest = tokenizer_lib.special_ids(tokenizer), min(max(LENGTHS), encoder.max_length)
+    special, longest = (
+        tokenizer_lib.special_ids(tokenizer),
+        min(max(bulk_encoding.LENGTHS), encoder.max_length),
+    )
     embed_all = lambda sentences: embed(
         encoder, params, tokenise(tokenizer, sentences), special, embedding
     )
@@ -173,7 +170,7 @@ def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
     if embedding == 'mean':
         ends = [special.cls], [special.sep]
         texts = [np.concatenate([ends[0], passage.tokens, ends[1]]) for passage in passages]
-        lengths, make_batch = token_rows(texts, special)
+        lengths, make_batch = bulk_encoding.token_rows(texts, special)
     else:
         topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
         masked, places = embedding.endswith('masked'), np.arange(len(passages))
@@ -181,8 +178,8 @@ def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
         lengths, make_batch = marked.lengths, marked.batch
     of_relations = embedding.startswith('relation')
     size = encoder.relation_dim if of_relations else encoder.hidden_size
-    apply = marked_relations if of_relations else _mean_of_tokens
-    return BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
+    apply = bulk_encoding.marked_relations if of_relations else _mean_of_tokens
+    return bulk_encoding.BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
 
 
 def _mean_of_tokens(encoder, params, tokens, *_):
