@@ -1,17 +1,11 @@
 """Manifests: the file that makes a folder written by this package complete.
 
-A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is
-written last. It states the format and its version, the size and SHA-256 of every other file, the
-fields that its kind of folder declares (`Manifest`), and a checksum of all this:
-
-    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128,
-     "sha256": "9f86d0..."}, ...},
-     "checksum": "e3b0c4..."}
-
-A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged.
-Sizes are compared when a folder is opened (`check_files`), and the content of a file before it is
-read (`checked_file`). The manifest of a knowledge base, `model.json` and the plans of unfinished
-folders have the same form, without files (`Header`).
+A prepared folder, a memory and a search index each have a `manifest.json`, written last: the format
+and its version, the size and SHA-256 of every other file, the fields that its kind of folder
+declares (`Manifest`), and a checksum of all this. A folder without one is unfinished, one whose
+files differ from it is damaged. Sizes are compared when a folder is opened (`check_files`), and the
+content of a file before it is read (`checked_file`). The manifest of a knowledge base, `model.json`
+and the plans of unfinished folders have the same form, without files (`Header`).
 """
 
 from __future__ import annotations
@@ -73,13 +67,9 @@ FileName = Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]
 class FolderFormat(Generic[H]):
     """A kind of folder.
 
-    Attributes:
-        name, version: in the manifest, such as 'opql-prepared'; the one version that this package
-            reads and writes.
-        noun, writer: for messages, such as 'a prepared folder'; the command that writes such
-            folders.
-        manifest, file: the class of its manifests, and the name of the file.
-        repair: what to do about a damaged folder, if not to write it again.
+    `name` and `version`, the one that is read and written, stand in the manifest, a `manifest` in
+    `file`. Messages call it a `noun`, say which command is its `writer`, and how to `repair` a
+    damaged one, if not to write it again.
     """
 
     name: str

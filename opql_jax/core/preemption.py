@@ -1,11 +1,10 @@
 """How a binary ends on SIGTERM, which clusters send before they take a machine, Ctrl-C or a hangup.
 
 An exception in a signal handler would unwind the stack while XLA's threads are at work, which
-crashes the process, and would have to wait while XLA compiles. So a thread waits for signals, and
-ends the process on the spot. Nothing on disk is lost, as files appear whole or not at all. A
-hangup, the end of the terminal, becomes a SIGTERM. A training loop, which has its state to save,
-polls a `PreemptionGuard`; a process that waits for another in `run_binary` passes the signal on; a
-prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
+crashes the process. So a thread waits for signals, and ends the process on the spot; nothing on
+disk is lost, as files appear whole or not at all. A hangup becomes a SIGTERM. A training loop,
+which has its state to save, polls a `PreemptionGuard`; `run_binary` passes the signal on; a prompt
+goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib

@@ -119,13 +119,10 @@ def cased(
 ) -> list[str]:
     """Texts in which sentences in capitals, and texts without any, are written as prose is.
 
-    Each has as many characters as before.
-
-    Args:
-        texts: of all documents, which tell each other's names.
-        dictionary: gives the words that are no names; called where there is such a sentence.
-        recognise: is given such sentences with capitals at all words but function words; gives of
-            each the `[start, end)` of persons and places, and whether it is a person.
+    Each has as many characters as before. `texts` are of all documents, which tell each other's
+    names. `dictionary` gives the words that are no names, where there is such a sentence.
+    `recognise` takes such sentences, with capitals at all words but function words, and gives of
+    each the `[start, end)` of persons and places, and whether it is a person.
     """
     parts = [_in_one_case(text) for text in texts]
     if not any(parts):

@@ -34,12 +34,9 @@ class Mention(NamedTuple):
 class Document:
     """A text, optionally with its entity links.
 
-    Attributes:
-        id: unique in its corpus.
-        text: without the title.
-        mentions: links from `text` to entities, which do not overlap. None is linked by the names
-            of entities; empty is not.
-        title_entity: the key of the entity the document is about, if it is about one.
+    The `id` is unique in its corpus, and the text is without the title. `mentions` link parts of
+    it, which do not overlap, to entities; None is linked by the names of entities. `title_entity`
+    is the key of the entity that the document is about.
     """
 
     id: str

@@ -103,15 +103,11 @@ def resolve(
 ) -> tuple[EntityVocab, list[Document]]:
     """Turns recognised spans into mentions of entities.
 
-    Args:
-        documents: without mentions. The title entity of one is the name of what it is about; which
-            key that has is decided here.
-        spans: of each document, those recognised in its text, by start, disjoint.
-
-    Returns:
-        The entities, called as a title entity is, or as their full name is written most, each of
-        the kind that its document defines or its mentions have most, and the documents with their
-        mentions and title entities.
+    Documents have no mentions; the title entity of one is the name of what it is about, whose key
+    is decided here. `spans` are those recognised in each text, by start, disjoint. Returns the
+    entities, called as a title entity is, or as their full name is written most, each of the kind
+    that its document defines or its mentions have most; and the documents with mentions and title
+    entities.
     """
     documents = list(documents)
     titles = _Titles(documents)

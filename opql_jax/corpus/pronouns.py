@@ -70,13 +70,9 @@ def pronouns(
 ) -> list[Mention]:
     """The pronouns that refer to persons whom their sentence does not name before.
 
-    One for each person and sentence at most, by start.
-
-    Args:
-        mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is
-            found.
-        kinds: the kind of each entity, see `recognition.KINDS`.
-        said: who says what, see `speakers.turns`; a mention begins where each speaker is named.
+    One for each person and sentence at most, by start. `mentions` are what the text names, by
+    start, disjoint, none overlapping a pronoun; `kinds` those of entities (`recognition.KINDS`);
+    `said` who says what (`speakers.turns`), where a mention begins with each speaker's name.
     """
     named = [mention for mention in mentions if _may_be_person(text, mention, kinds)]
     found_pronouns = list(_PRONOUN.finditer(text)) if named else []

@@ -46,19 +46,15 @@ class Question:
     """A question, the entities it is about and, if known, its answers.
 
     Attributes:
-        id: unique in its file.
-        text: the question.
-        topics: `(start, end)` of each topic in `text`, code points, half-open, by start, disjoint;
-            none in plain words that name nothing, else at least one.
-        entities: the entity id of each topic, -1 where it is unknown or not in the vocabulary.
-        answers: entity ids, in the order given, each once.
-        unknown_answers: the answers that the vocabulary does not have.
-        hops: the number of hops, at least 1.
-        type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
+        topics: `(start, end)` of each topic in `text`, code points, by start, disjoint; none in
+            plain words that name nothing, else at least one.
+        entities: the id of each topic, -1 where it is unknown or not in the vocabulary.
+        answers, unknown_answers: ids, each once; and those that the vocabulary does not have.
+        type: a label; 'P27 > P36' names the relations that the question needs.
         via: for each hop but the last, the ids of the entities it should reach, -1 for those that
             the vocabulary does not have; empty where nobody knows.
-        left_out: further names in `text` that are no topics, as they are too many.
-        unknown: names in `text` that the knowledge base's text does not have.
+        left_out, unknown: further names in `text`: no topics, as they are too many; those that the
+            knowledge base's text does not have.
     """
 
     id: str

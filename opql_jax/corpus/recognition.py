@@ -70,12 +70,8 @@ def load():
 def recognise_batch(batch: pa.RecordBatch, rules: Sequence[Rule] | None = None) -> pa.RecordBatch:
     """Recognises what the texts of a batch name; a pure function, which a cluster may map.
 
-    Args:
-        batch: with a column `text`.
-        rules: those that mend what spaCy found; RULES if None.
-
-    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint,
-    without space at their ends.
+    `rules`, RULES if None, mend what spaCy found. Returns a RECOGNISED batch: of each `text` its
+    spans, as `Span` has them, by start, disjoint, without space at their ends.
     """
     texts = batch['text'].to_pylist()
     spans = _found_by_spacy(texts)

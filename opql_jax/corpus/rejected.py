@@ -31,13 +31,10 @@ def convert_lines(
 ) -> list[T]:
     """Converts the lines of a JSON Lines file, in order, without blank ones.
 
-    Args:
-        convert: is given the number of a line, from 1, and its JSON value; raises InputError for a
-            bad record.
-        rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is
-            there even when none is bad. None raises InputError for the first.
-        max_reject_fraction: the share of bad lines above which the file is refused, with an
-            InputError.
+    `convert` takes the number of a line, from 1, and its JSON value. Bad lines are added to
+    `rejected_path` as `{file, line, reason, record}`, a file that is there even when none is bad;
+    None raises InputError for the first. More than the share `max_reject_fraction` raise
+    InputError.
     """
     converted, reasons, lines = [], [], 0
     with _added_to(rejected_path) if rejected_path else contextlib.nullcontext() as rejected:

@@ -1,11 +1,9 @@
 """Rewrites rows of tables so that each can be read alone, with a heading before each cell.
 
 `| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel |
-captain: Lucy Brandt | home port: Hull`, so that a row that is shown alone can be read alone. Rows
-of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such.
-
-The rows of an infobox that run together, as in `Born 1 May 1833 Ely Died 3 June 1896 Hull`, become
-lines `Born: 1 May 1833 Ely` and `Died: 3 June 1896 Hull`. All else stays.
+captain: Lucy Brandt | home port: Hull`. Rows of Markdown, and lines of cells that tabs, semicolons,
+commas or bars separate, are such. An infobox that runs together, as in `Born 1 May 1833 Ely Died 3
+June 1896 Hull`, becomes lines `Born: 1 May 1833 Ely` and `Died: 3 June 1896 Hull`.
 """
 
 import itertools

@@ -5,18 +5,13 @@
       text/                 prepared text, written by `prepare`
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
-      retrieval/            an index of passages; that and all else of a knowledge base of plain
-                            text is written by `opql index`
+      retrieval/            of plain text: an index of passages; `opql index` writes all of these
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                recognised names of plain text, for the next change, and passages that
-                            an interrupted one has encoded
-      text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
-                            by `opql add` and `opql remove`
+      cache/                recognised names, and passages that an interrupted change has encoded
+      text-2/ memory-2/     the parts of a later version, of `opql add` and `opql remove`
 
-The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory":
-"memory"}, parts that belong together, and a checksum. The memory is null for a language model
-without one; "retrieval" is there in a knowledge base of plain text, and "question_map" if that was
-trained with questions.
+The manifest names the parts that belong together, and has a checksum. The memory is null for a
+language model without one; "retrieval" and "question_map" are there if there are such.
 """
 
 import contextlib

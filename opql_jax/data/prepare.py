@@ -57,11 +57,9 @@ def prepare(
 ) -> tables.PreparedManifest | None:
     """Prepares a corpus.
 
-    A folder that was already prepared with the same settings is left as it is.
-
-    The manifest is written last; without it the folder does not count as prepared. After a killed
-    run the next one starts again, but reuses the cached passages and tokens, which until then take
-    as much disk space as the folder itself.
+    A folder that was already prepared with the same settings is left as it is. The manifest is
+    written last; after a killed run the next one starts again, but reuses the cached passages and
+    tokens, which until then take as much disk space as the folder itself.
 
     Args:
         kb: the knowledge base.
@@ -76,20 +74,17 @@ def prepare(
             see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
         extends: a prepared text, of this or another knowledge base, to continue: its entities,
-            passages and questions come first and keep their ids. Its settings replace those given
-            here, except for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new;
-            an entities file must list all that the new documents link to, old ones too.
+            passages and questions come first and keep their ids, and its settings hold, except for
+            `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file
+            must list all that the new documents link to, old ones too.
         processes: that split and tokenise the text; None for one per core. The result does not
             depend on it.
-        map_batches: splits and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in
-            these processes if None.
+        map_batches: does so elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
         dry_run: print the settings and return.
 
-    Returns:
-        The manifest; None if nothing was written.
-
-    InputError: bad input; `text` was prepared from other input or settings, holds other files, or
-    is being written by another process; with `extends`, another tokenizer, or a known document.
+    Returns the manifest; None if nothing was written. InputError: bad input; `text` was prepared
+    from other input or settings, holds other files, or is being written by another process; with
+    `extends`, another tokenizer, or a known document.
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give at least 1, or None for one per core')

@@ -36,15 +36,10 @@ class QuestionBatch(NamedTuple):
 
 
 class QuestionArrays:
-    """Marked questions, padded to one length.
+    """Marked questions, padded to one length, that of the longest rounded up to 8.
 
-    Attributes:
-        length: of the longest question, rounded up to 8.
-        tokens: [n, length] int32.
-        r1, r2: [n] int32, positions of the markers.
-        topic: [n] int32, -1 where the topic is unknown.
-        answers: n arrays of entity ids, of any length.
-        hops: [n] int32.
+    `tokens` are [n, length], `r1` and `r2` [n] positions of the markers, `topic` [n], -1 where it
+    is unknown, `hops` [n], all int32, and `answers` n arrays of entity ids.
     """
 
     def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):

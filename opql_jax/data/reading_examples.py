@@ -186,13 +186,11 @@ def from_sub_questions(
 ) -> Iterator[ReadingExample]:
     """Examples of the steps of MuSiQue's questions, each with its passage alone and among others.
 
-    The answer to a step is the title of the passage of the step that refers to it. Left out are
-    steps whose passage lacks it, steps that refer to one of these, and steps that are no sentence
-    ('Hello Love >> performer').
-
-    Questions are `{answer, aliases, supporting, decomposition}`: '#1' in a step of the
-    decomposition is the answer to the first, and each step has one supporting document, of
-    `documents` {id: (title, text)}.
+    Questions are `{answer, aliases, supporting, decomposition}`: '#1' in a step is the answer to
+    the first, which is the title of the passage of the step that refers to it; each step has one
+    supporting document, of `documents` {id: (title, text)}. Left out are steps whose passage lacks
+    the answer, steps that refer to one of these, and steps that are no sentence ('Hello Love >>
+    performer').
     """
     ids = sorted(documents)
     for question in questions:

@@ -53,11 +53,9 @@ class Changes:
     """Changes the knowledge base in a folder, and remembers how to take that back.
 
     A new version costs what all of the text costs. So one is made at a time, and the changes that
-    are asked for meanwhile go into the next one together, in order; one that is refused leaves the
-    others as they are. What is no longer as the page of a form showed it is refused.
-
-    Attributes:
-        secret: what a form of ours holds; a page elsewhere can send forms, but not read ours.
+    are asked for meanwhile go into the next one together, in order; one that is refused, as what
+    its page showed has changed, leaves the others as they are. `secret` is what a form of ours
+    holds; a page elsewhere can send forms, but not read ours.
     """
 
     def __init__(self, folder: str | os.PathLike):

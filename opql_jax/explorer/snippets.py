@@ -30,12 +30,9 @@ def snippets(
 ) -> list[Snippet]:
     """The ways to ask something again.
 
-    Args:
-        members, sets: what was found, and what evaluates queries.
-        text: what was asked.
-        kb: the folder of the knowledge base.
-        address, needs_token: of `/api/ask`, and whether it needs a token.
-        local: whether only this machine reads the page; others are told the folder's name alone.
+    `members` were found for `text`, and `sets` evaluates queries over the folder `kb`. `address` is
+    that of `/api/ask`, which may need a token. Unless only this machine reads the page (`local`),
+    the folder's name alone is told.
     """
     if isinstance(members, EntitySet):
         found, same, code = 'found', members, query.to_python(members.query)

@@ -50,18 +50,13 @@ def build_index(
     sample of queries the least depth that reaches the target is found for each number of leaves,
     and of these settings the one that scores the fewest entries is tried on a second sample, whose
     recall the manifest states. Where that is not above the target by two standard errors, the aim
-    on the first is raised. With fewer than MIN_ENTRIES entries, or without ScaNN, what is written
-    says that search is exact.
+    on the first is raised. With fewer than MIN_ENTRIES entries, or without ScaNN, search is exact.
 
-    Args:
-        directory: to hold the index, of its own; made if absent.
-        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities.
-        k, recall: the least recall@k, above 0 and at most 1.
-        queries: (query_e [Q, d_e], query_r [Q, d_r]) to split in two samples, at least 4; None for
-            keys of entries with Gaussian noise, which may be easier than what a model asks.
-
-    InputError: a bad argument, a directory that holds something else, no setting with this recall
-    (the index that was there stays), a ScaNN that does not import, or another process writing here.
+    `directory` is the index's own, `entity_table` E [n, d_e]. `queries` (query_e [Q, d_e], query_r
+    [Q, d_r]), at least 4, are split in two samples; None takes keys of entries with Gaussian noise,
+    which may be easier than what a model asks. InputError: a bad argument, a directory that holds
+    something else, no setting with this recall (the index that was there stays), a ScaNN that does
+    not import, or another process writing here.
     """
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:

@@ -168,18 +168,12 @@ def build(
 ) -> Memory:
     """Builds a memory, or resumes or opens one begun or finished with the same inputs.
 
-    Several processes (see `core.distributed`) that share the directory take its shards in turn; the
-    first one does the rest.
-
-    Args:
-        directory: new, empty, or of an earlier run; on disk or in a bucket.
-        entries: the mention pairs, in any order.
-        encode: their relations, the same whenever it is called.
-        embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
-            entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
-
-    InputError: entries or relations that cannot be stored so, or a directory that holds something
-    else. OSError: the directory cannot be written; a later run resumes.
+    Several processes (see `core.distributed`) that share the directory, on disk or in a bucket,
+    take its shards in turn; the first one does the rest. `encode` gives the relations of `entries`,
+    which may be in any order; `embed` embeddings [new, d_e] of the last entities of the vocabulary,
+    those that the entity table lacks, which `Memory.entity_rows` then has. InputError: entries or
+    relations that cannot be stored so, or a directory that holds something else. OSError: it cannot
+    be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)

@@ -5,11 +5,9 @@ best k, and returns the weighted set of their targets (see `hop`), which is the 
 
     score_i = query_e . E[topic_i] + query_r . r_i + log alpha(topic_i)
 
-The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is
-read. The search runs without gradient; the k entries it kept are then scored again with gradient.
-Ties go to the lowest row.
-
-Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
+The memory is sorted by topic, so no other row is read. The search runs without gradient; the k
+entries it kept are then scored again with gradient. Ties go to the lowest row. Everything is a pure
+function of arrays with static shapes, to be called inside `jax.jit`.
 """
 
 import functools
@@ -119,9 +117,8 @@ def top_k(
     """Finds the k best entries among those whose topic is in X: exact, without gradient.
 
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and
-    scored `block` slots at a time, merged into a running top-k. The cost grows with the number of
-    these entries, not with the memory, and there is no limit on it: a topic with very many entries
-    takes more blocks. Queries of a large batch are searched in groups of similar numbers of
+    scored `block` slots at a time, merged into a running top-k. The cost grows with these entries,
+    not with the memory. Queries of a large batch are searched in groups of similar numbers of
     entries, so that few wait for one with a hundred times as many.
 
     The memory lies whole on each device, E is [n, d_e], and `k` and `block` are static. Returns
@@ -247,12 +244,8 @@ def follow(
 def aggregate(targets, beta):
     """Adds up the weights `beta` of equal targets, both [B, k], -1 in unused slots, on devices.
 
-    Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`; with
-        gradient to beta.
-
-    Raises:
-        InputError: k is too large for the number of queries.
+    Returns entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`, with gradient
+    to beta. InputError: k is too large for the number of queries.
     """
     count, k = targets.shape
     if count * k * k > MAX_PAIRS:

@@ -59,10 +59,7 @@ class Memory:
     in main memory.
 
     Attributes:
-        directory: pathlib.Path.
-        manifest: the checked manifest.
-        topic, target: [N] int32, of the living entries by row.
-        ids: [N] int64, of the living entries by row.
+        topic, target, ids: [N] int32, int32 and int64, of the living entries by row.
         deleted: [m] int64, rising: ids of entries that are stored and deleted.
         entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0,
             0] if there are none.

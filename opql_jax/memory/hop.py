@@ -6,9 +6,8 @@ A hop takes topics of weights alpha to the targets of their entries:
     beta      = softmax over the entries that are kept
     weight(y) = sum of beta_i over entries with target y
 
-Hops differ in what a score is and in how the best entries are found. Trained models score by
-products with queries, among the entries of known topics (`follow`) or in the whole memory
-(`search`), on devices. Plain text is scored by `models.question_map`: on the host to answer
+Trained models score by products with queries, among the entries of known topics (`follow`) or in
+the whole memory (`search`). Plain text is scored by `models.question_map`: on the host to answer
 questions and to evaluate sets, on devices where a map or a set is trained.
 """
 

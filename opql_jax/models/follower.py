@@ -35,9 +35,8 @@ class Follower(nn.Module):
     model trains it, which leaves the stored memory valid.
 
     Attributes:
-        relation_dim: d_r.
-        entity_dim: d_e.
-        max_hops: the most hops, and the number of W_t.
+        relation_dim, entity_dim: d_r and d_e.
+        max_hops: the number of W_t.
         weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries;
             without, as in the paper, in the centroid alone.
     """

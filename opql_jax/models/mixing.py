@@ -54,15 +54,10 @@ def combine_topics(log_probs, targets, used):
     the distribution of a single topic is unchanged. The entries of a target share P(y) in
     proportion to their own masses.
 
-    Args:
-        log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in
-            unused slots.
-        targets: [n, T, K] int32, of the entries; -1 in unused slots.
-        used: [n, T] bool, which slots hold a topic; without any, null has all the mass.
-
-    Returns:
-        log_probs [n, 1 + K T] and targets [n, K T]: null, the first entries of all topics, their
-        second entries, and so on; the targets of slots without a topic are -1.
+    Takes `log_probs` [n, T, 1 + K] of null and entries, very negative in unused slots, their
+    `targets` [n, T, K], -1 there, and which slots hold a topic, `used` [n, T]; without any, null
+    has all the mass. Returns log_probs [n, 1 + K T] and targets [n, K T]: null, the first entries
+    of all topics, their second ones and so on.
     """
     n, num_topics, k = targets.shape
     targets = jnp.where(used[:, :, None], targets, -1)

@@ -1,11 +1,9 @@
 """What a knowledge base of plain text learns from questions: a small change of what words mean.
 
 The relation r of a step becomes `r + r C`, scaled to unit length, and the score of a memory entry
-`cosine * cosine_weight + added * added_weight`, for questions, sets and training alike. Encoder and
-memory stay as they are. Untrained, C is zero and the weights are one. A map also changes how often
-answers of a certain score are right, for which it has a correction of their log-odds.
-
-It is stored in a `manifest.json`, which is replaced as a whole.
+`cosine * cosine_weight + added * added_weight`, for questions, sets and training alike. Untrained,
+C is zero and the weights are one. A map also corrects the log-odds of answers. It is stored in a
+`manifest.json`, which is replaced as a whole.
 """
 
 import dataclasses

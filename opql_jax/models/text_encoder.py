@@ -1,11 +1,8 @@
 """A relation encoder for any English text: `load_encoder('default').encode_pairs(texts, ...)`.
 
 A passage is encoded once, with its names. The relation of two of its mentions is read off their
-spans (`RelationEncoder.relate_spans`), and that of a question off its topic and its unknown answer,
-which are marked as in training (`markup.mark_questions`). Both have unit length, so that their
-inner product says how well a pair answers a question.
-
-An encoder is a folder in the form of Hugging Face's, see `models.released`.
+spans (`RelationEncoder.relate_spans`), that of a question off its marked topic and unknown answer
+(`markup.mark_questions`). Their inner product, both of unit length, says how well a pair answers.
 """
 
 import functools
@@ -48,12 +45,8 @@ _LOADING = threading.Lock()
 class TextEncoder:
     """Relations of pairs and of questions, and vectors of texts.
 
-    Attributes:
-        fields, params: of the encoder.
-        dim: d_r, the length of a relation.
-        tokenizer: that of the encoder.
-        special: the ids of its markers.
-        kinds: what tells the kinds of mentions; None if the encoder came without.
+    `dim` is d_r, the length of a relation, `special` the ids of the tokenizer's markers, and
+    `kinds` what tells the kinds of mentions; None if the encoder came without.
     """
 
     def __init__(self, encoder: 'EncoderFields | RelationEncoder', params, tokenizer: Tokenizer):

@@ -147,10 +147,9 @@ def over_wikispeedia(
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated.
 
-    Training begins with the encoder that comes with the package, which knows English. `parts` are
-    {'train' and 'dev': file of questions}, of a format of `data.question_conversion`, which `steps`
-    make, and `tables` {macro: file} of those that name their topics. The memory has `max_pairs`
-    before the injection; all if None.
+    It begins with the encoder that comes with the package. `parts` are {'train' and 'dev': file of
+    questions}, of a format of `data.question_conversion`, which `steps` make, and `tables` {macro:
+    file} of what names their topics. The memory has `max_pairs` before the injection; all if None.
     """
     converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]
     questions = [Output(step.output) for step in converted]

@@ -18,10 +18,9 @@ class Options:
     """What a user chooses when running a recipe; InputError names a number that cannot be.
 
     `out` receives everything, `data` is the folder of the data sets. The seed is of the initial
-    parameters, the order of the batches and what is left out, such as a fifth of WebQSP's
-    questions; `world_seed` and `documents` are of a generated world; `percent` is of the training
-    steps. `Recipe.complete` gives system, protocol, share and hops values, see `__main__`.
-    `asked_for` are the files and folders of data that a recipe asked for as its steps were built.
+    parameters, the order of the batches and what is left out; `world_seed` and `documents` are of a
+    generated world; `percent` is of the training steps. `Recipe.complete` gives the rest values,
+    but for `asked_for`: the data that a recipe asked for as its steps were built.
     """
 
     out: pathlib.Path

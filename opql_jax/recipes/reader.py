@@ -2,11 +2,10 @@
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
-asked for, and films. The fourth adds all other questions that people asked: about sentences, about
-articles, and the steps of those of several hops; the fifth and the sixth read them again, without
-short ones. What is released is the mean of the weights after these two.
-Three of ten of the questions of several hops are left out, by their ids: the weights of
-`kb.calibration` are fitted to them, and figures are of them.
+asked for, and films. The fourth adds all other questions that people asked; the fifth and sixth
+read them again, without short ones. The mean of the weights after these two is released. Three of
+ten of the questions of several hops are left out, by their ids: the weights of `kb.calibration` are
+fitted to them, and figures are of them.
 """
 
 import functools
@@ -163,9 +162,8 @@ def third_examples(
     """Writes the examples of the third stage; returns how many there are.
 
     Some of the `first` stage and the questions of several hops of the `second` are read again.
-    `documents` are those whose relations, called by `names`, are all labelled, see `docred`,
-    `films` is a knowledge base, and `questions` the folder of MetaQA, of which training questions
-    are read.
+    `documents` are those whose relations, called by `names`, are all labelled (`docred`), `films`
+    is a knowledge base, and `questions` the folder of MetaQA.
     """
     rng = np.random.default_rng(seed + 1)
     count = functools.partial(_count, percent)

@@ -1,11 +1,7 @@
 """The tables of README.md, RESULTS.md and the experiments' notes, from results/.
 
-No figure is typed by hand.
-
-`results/<group>.json` has the published runs of a group by row and seed: command, commit, percent,
-device, seconds, metrics, and the operative gin configuration of each step.
-
-A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
+`results/<group>.json` has the published runs of a group by row and seed. A table stands between two
+comments, `<!-- table: GROUP -->` and `<!-- end of table -->`. No figure is typed by hand.
 """
 
 import pathlib

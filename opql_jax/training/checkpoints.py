@@ -302,9 +302,9 @@ _LATER, _END = -1, -2
 def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     """The steps of a run, in their order; of several processes each gets the same.
 
-    `workdir` is of a training run, which may be going on, or not have begun. `which` are 'all' that
-    are there; or 'new', the newest, and again the newest whenever one appears, until none has for
-    `patience` seconds. InputError: `which` is neither, or (CheckpointError) there is none.
+    The run may be going on, or not have begun. `which` are 'all' that are there; or 'new', the
+    newest whenever one appears, until none has for `patience` seconds. InputError: neither, or no
+    step.
     """
     check_choice('step', which, (ALL, NEW))
     folder, done, since = files.path(workdir) / 'checkpoints', -1, time.monotonic()

@@ -39,12 +39,10 @@ class Progress:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; the part of it spent
-            waiting for a batch, while devices may have been busy; and the time before the window's
-            first step for saving and scoring the state.
-        tflops_per_device: 1e12 FLOP/s of the encoder alone, by `flops.encoder_flops`, forward and
-            backward, padding included, as if all layers were trained and the last one computed at
-            the two markers and one mention: too high with frozen layers, too low where more is
-            read, as by language models.
+            waiting for a batch; and that before the window's first step for saving and scoring.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone (`flops.encoder_flops`), padding
+            included, as if all layers were trained and the last one computed at the two markers and
+            one mention.
         mfu: the same as a share of the device's peak in bfloat16, if known.
         device_memory_gib: peak memory of a device of the first process, if devices tell.
     """

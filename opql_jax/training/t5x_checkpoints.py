@@ -58,8 +58,8 @@ def state_run(
     """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with them.
 
     `run` are the fields of `T5xRun`. Without `training` the files must exist, and `batch_size` may
-    differ. InputError: the path is relative, or there are no files and nothing is trained.
-    TrainingError: another run trained there.
+    differ. InputError: the path is relative, or no files and no training. TrainingError: another
+    run.
     """
     folder = files.path(model_dir)
     if folder != files.absolute(model_dir):

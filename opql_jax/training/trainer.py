@@ -128,20 +128,16 @@ def train(
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, unless the run was asked to
-            stop, such as to evaluate it; returns metrics to log.
+        on_checkpoint: called with the step after each checkpoint, unless the run was asked to stop;
+            returns metrics to log.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
-    Returns:
-        The mean of every metric over the last logged window.
-
-    Raises:
-        TrainingError: a loss or gradient is not finite; names the first such step, before which the
-            last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
-            anything is compiled: optimizer, batch or devices do not go together.
-        InputError: what training starts from does not fit, or a folder is somebody else's.
-        Preempted: a SIGTERM came, and the state was saved.
+    Returns the mean of every metric over the last logged window. TrainingError: a loss or gradient
+    is not finite, at a step that it names; the folder holds another run, or one beyond `num_steps`;
+    or optimizer, batch and devices do not go together, which is told before anything is compiled.
+    InputError: what training starts from does not fit, or a folder is somebody else's. Preempted: a
+    SIGTERM came, and the state was saved.
     """
     # ---------------- Setup ----------------
     started = time.monotonic()

@@ -1,13 +1,10 @@
 """The interface of all sources of batches, and their common code.
 
-`source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step,
-shard). A run that is resumed at step n therefore sees what an uninterrupted one would have seen,
-and nothing needs to be saved but the step.
-
-All batches of a source have the same shapes and types. A batch is that of the whole job: every
-process makes it, and places the rows that its devices hold. Where something else joins batches, as
-t5x does, each is of a shard: passages are drawn independently, questions and topics are distributed
-so that each comes once per epoch over all shards.
+`source[step]` is the batch of a step: a NamedTuple of NumPy arrays of the same shapes, a pure
+function of (seed, step, shard). So a run that is resumed at step n sees what an uninterrupted one
+would have seen. A batch is that of the whole job: every process makes it, and places the rows that
+its devices hold. Where something else joins batches, as t5x does, each is of a shard: passages are
+drawn independently, and each question and topic comes once per epoch over all shards.
 """
 
 import copy

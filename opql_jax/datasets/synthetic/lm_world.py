@@ -38,11 +38,10 @@ def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Fa
     """The facts of some subjects of each relation, which the training text does not state, by name.
 
     All facts of a subject in a relation are held out together, so that a question from subject to
-    object is wholly known or wholly held out. A group is passed over if holding it out would leave
-    a page without a statement or an entity with fewer than MIN_MENTIONS mentions (or than the
-    world's pages have, if fewer), if another fact holds between the same two entities, or if they
-    are a couple that one sentence may name for another reason; so a small world may yield fewer.
-    InputError: the fraction is not between 0 and 1.
+    object is wholly known or held out. A group is passed over if without it a page has no statement
+    or an entity fewer than MIN_MENTIONS mentions (or than the world's pages have), if another fact
+    holds between the same two entities, or if they are a couple that one sentence may name for
+    another reason. InputError: the fraction is not between 0 and 1.
     """
     if not 0 < fraction < 1:
         raise InputError(f'fraction of facts to hold out: must be between 0 and 1, got {fraction}')
@@ -159,10 +158,9 @@ def questions(
 
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of
     it, and the pairs of `conjunction` in none. Questions whose answers held-out facts would change
-    are in neither `train` nor `dev_known`; `two_hop` and `conjunction` are answered from all facts.
-    Questions of `changed` are those of `held_out` with the same number. At most `num_train` are of
-    each of 1 hop, 2 hops and two topics, and `num_eval` in each other file. InputError: the world
-    is too small for one of the files.
+    are in neither `train` nor `dev_known`. Questions of `changed` are those of `held_out` with the
+    same number. At most `num_train` are of each of 1 hop, 2 hops and two topics, and `num_eval` in
+    each other file. InputError: the world is too small for one of the files.
     """
     known = dataclasses.replace(world, facts=known_facts(world, held_out))
     train = (
@@ -297,12 +295,11 @@ def write_lm_world(
 ) -> None:
     """Writes a world with held-out and changed facts as files.
 
-    {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's
-    pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}`
-    of all entities, and `questions/*.jsonl` are QUESTION_FILES (see `questions`).
-    linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation
-    encoder is aligned on. `held_out` is the share of facts to hold out. InputError: an argument is
-    out of range.
+    {train,facts,changed}/corpus.jsonl hold the known facts with all else that the world's pages
+    say, the facts that are held out, a share of all, and what these have changed to; entities.jsonl
+    `{id, name}` of all entities; `questions/*.jsonl` QUESTION_FILES (see `questions`); and
+    linked/train.jsonl the questions of `train` with one hop and one topic. InputError: an argument
+    is out of range.
     """
     directory, world = Path(directory), generate(seed, num_documents)
     hidden = hold_out_facts(world, held_out, seed)

@@ -26,12 +26,10 @@ MAX_ANSWERS = 20
 def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     """All questions of a split, types in turn; take as many as needed from the front.
 
-    Each type passes over its topics again and again, with another wording for a topic each time,
-    until all wordings are used. Topics of a split are in no other split, whatever the number of
-    hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
-
-    `split` is of SPLITS, or `unseen_wording`: 1-hop questions about test topics in wordings that no
-    other split uses. InputError if there are no such questions.
+    Each type passes over its topics again and again, with another wording for a topic each time.
+    Topics of a split are in no other one, whatever the number of hops. `split` is of SPLITS, or
+    `unseen_wording`: 1-hop questions about test topics in wordings that no other split uses. Ids
+    are `{hops}-hop/{split}/{number}`, from 1. InputError if there are no such questions.
     """
     if (hops, split) not in QUESTION_SETS:
         raise InputError(f'no {hops}-hop questions of split {split!r}, but {QUESTION_SETS}')

@@ -95,12 +95,9 @@ def open_trained(
 ) -> TrainedKB:
     """Opens a knowledge base that a trained model answers; for errors see `open_kb`.
 
-    Args:
-        folder, parts: of the knowledge base, and its parts that answer, by name.
-        memory: the one that the caller named, if any: a model that was trained without one takes
-            none from the manifest.
-        step, index: see `open_kb`.
-        settings: of the objective, where they are to be others than in training.
+    `parts` of the folder answer, by name; `memory` is the one that the caller named, if any, as a
+    model that was trained without one takes none from the manifest; `settings` are of the
+    objective, where they are to be others than in training.
     """
     prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
     encoder, params, card, meta = model_config.load(model_dir, step)
