@@ -172,6 +172,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
             'opql_jax': ['py.typed', 'released/*/*', 'sample/articles/*.txt'],
             'opql_jax.gin': ['**/*.gin', '**/*.tsv'],
             'opql_jax.explorer': ['templates/*.html', 'static/*'],
+            'opql_jax.corpus': ['*.toml'],
             'opql_jax.datasets': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],
             'opql_jax.datasets.synthetic': ['*.toml'],

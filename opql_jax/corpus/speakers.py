@@ -13,6 +13,7 @@ from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.layout import TIME
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import Span, covering, overlap
+from opql_jax.corpus.words import word_list
 
 _FIRST_PERSON = re.compile(r"(?<![\w.'’&-])(?:I|[Mm]y|[Mm]e|[Mm]yself|[Mm]ine)(?![\w&-]|\.\w)")
 _NAME = r'[^\W\d_](?:[^\n<>:;,()|"“”\[\]]{0,58}[^\s<>:;,()|"“”\[\]])?'
@@ -28,11 +29,7 @@ _CHAT = re.compile(
 _SPOKEN = re.compile(
     rf'\s*(?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+):\s(?=[^\n]{{0,200}}?(?<![\w\'’])(?:I|[Mm]y)\b)'
 )
-_NO_SPEAKERS = frozenset(
-    'abstract answer author background caution comment conclusion date example fact from hint '
-    'info introduction message method note notes objective ps q question quote re remark '
-    'result results review subject summary text tip title to todo update warning'.split()
-)
+_NO_SPEAKERS = word_list('no_speakers')
 _FROM = re.compile(
     rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE
 )
@@ -61,10 +58,7 @@ _STATED = (
         rf'|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
 )  # fmt: skip
 _CAPITAL_BEFORE = re.compile(r'(?<!\w)[A-Z][\w-]* $')
-_DAYS = frozenset(
-    'January February March April May June July August September October November December '
-    'Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter'.split()
-)
+_DAYS = word_list('days')
 _QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
 
 

@@ -10,15 +10,10 @@ from urllib.parse import unquote
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import json_lines
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.words import word_list
 
 _WORD = re.compile(r'\w+')
-# Names nothing by itself: 'in' is no Indiana, and 'the' no mention of 'The Bahamas'.
-_FUNCTION_WORDS = frozenset(
-    'a about after all also am an and are as at be been before but by can could did do does '
-    'for from had has have he her him his how i if in into is it its many me much my no not of '
-    'on or our she so than that the their them they this to was we were what when where which '
-    'who whom whose why will with would you your'.split()
-)
+_FUNCTION_WORDS = word_list('no_topics')
 
 
 class EntityResolver:

@@ -43,6 +43,7 @@ from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
 from opql_jax.corpus.spans import Span
 from opql_jax.corpus.statements import restated
+from opql_jax.corpus.words import word_list
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
@@ -60,25 +61,13 @@ MOST_TOLD = 30
 # Documents per batch of recognition.
 BATCH_DOCUMENTS = 256
 # The modules of `corpus` that decide which names are recognised.
-_MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
+_MODULES_OF_NAMES = 'recognition name_kinds spans definitions linking layout'.split()
 # Fewest words to tell a language by, and the least share of its frequent ones (prose has .3 to .5).
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text that are looked at to tell its language.
 JUDGED_CHARACTERS = 100_000
-_ENGLISH = frozenset(
-    'the of and to in a is was that for as with on by it he his from at be '
-    'are were this an or which had has'.split()
-)
-_OTHER = frozenset(
-    'der die das und ist nicht von mit den dem ein eine auf für sich'  # German
-    ' les des est une dans que pour sur avec pas au du et il elle'  # French
-    ' los las del una por con para su como más fue es y'  # Spanish
-    ' che gli della di il non sono per nel alla è'  # Italian
-    ' os da do dos um uma não com ao são'  # Portuguese
-    ' het een van niet zijn op te dat voor'  # Dutch
-    ' och att som av till är ett på med'  # Swedish, Danish, Norwegian
-    ' nie się na jest w z że do'.split()  # Polish
-)
+_ENGLISH = word_list('english')
+_OTHER = word_list('other_languages')
 _WORD = re.compile(r'\w+')
 # Front matter, and the title that it states.
 _FRONT_MATTER = re.compile(
@@ -312,8 +301,8 @@ def link_names(
 def _recognition_version() -> str:
     """The hash of what recognised names depend on but the text: rules, spaCy and its models."""
     digest = hashlib.sha256()
-    for module in _MODULES_OF_NAMES:
-        digest.update(pathlib.Path(recognition.__file__).with_name(f'{module}.py').read_bytes())
+    for name in ('words.toml', *(f'{module}.py' for module in _MODULES_OF_NAMES)):
+        digest.update(pathlib.Path(recognition.__file__).with_name(name).read_bytes())
     for package in ('spacy', *recognition.MODELS):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())
