@@ -174,6 +174,7 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
             'opql_jax.explorer': ['templates/*.html', 'static/*'],
             'opql_jax.corpus': ['*.toml'],
             'opql_jax.datasets': ['*.toml'],
+            'opql_jax.recipes': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],
             'opql_jax.datasets.synthetic': ['*.toml'],
             'opql_jax.datasets.wikipedia': ['*.toml'],

@@ -15,8 +15,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import Stage, Step, build_memory, evaluate, train
+from opql_jax.recipes.step import Options, Stage, Step, build_memory, evaluate, train
 
 PROTOCOLS = ('novel', 'without', 'seen')
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from opql_jax.core import files
 from opql_jax.memory.manifest import read_manifest
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import KB, Function, Output, Stage, Step, bound, evaluate, train
+from opql_jax.recipes.step import KB, Function, Options, Output, Stage, Step, bound, evaluate, train
 
 # OPQL-LM; EaE, the same model without a memory; and OPQL-follow, where the memory alone answers.
 SYSTEMS = ('opql-lm', 'eae', 'opql-follow')

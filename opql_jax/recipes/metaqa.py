@@ -11,9 +11,8 @@ from typing import Any
 
 from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
 from opql_jax.recipes.following import System
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Output, Step, bound, evaluate, prepare, stage, train
+from opql_jax.recipes.step import Options, Output, Step, bound, evaluate, prepare, stage, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')

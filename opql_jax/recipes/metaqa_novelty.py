@@ -7,9 +7,8 @@ knowledge base, in which the facts that are asked for stand.
 
 from opql_jax.recipes import metaqa
 from opql_jax.recipes.following import PROTOCOLS, Novelty
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Step, bound
+from opql_jax.recipes.step import Options, Step, bound
 
 # The relations that may be held out, of which a run takes the first --share percent, and the types
 # of 1-hop questions that ask for them, in either direction: a director's films tell who directed

@@ -14,9 +14,8 @@ from opql_jax.datasets.msf import Msf, queries
 from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes import metaqa, slot_filling
 from opql_jax.recipes.following import ALL_SEEN, PROTOCOLS, Novelty, System
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Stage, Step, build_memory, prepare, train
+from opql_jax.recipes.step import Choices, Options, Stage, Step, build_memory, prepare, train
 
 
 class Start(NamedTuple):

@@ -10,9 +10,19 @@ from opql_jax.core import files
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output, Step, bound, build_memory, prepare, stage, train
+from opql_jax.recipes.step import (
+    Choices,
+    Function,
+    Options,
+    Output,
+    Step,
+    bound,
+    build_memory,
+    prepare,
+    stage,
+    train,
+)
 
 _NO_DROPOUT = bound('encoder.RelationEncoder', dropout_rate=0.0)
 METAQA_STAGES = {

@@ -16,10 +16,11 @@ from opql_jax.recipes import cost, msf, open_questions
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
 from opql_jax.recipes.following import System
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
 from opql_jax.recipes.step import (
+    Choices,
     Function,
+    Options,
     Output,
     Stage,
     Step,

@@ -28,9 +28,8 @@ from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.models import released
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output, Step, prepare, release, stage, train
+from opql_jax.recipes.step import Function, Options, Output, Step, prepare, release, stage, train
 
 # Examples of the first stage, of each kind, and those of them that the second stage and the third
 # read again.

@@ -25,8 +25,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.files import sha256
 from opql_jax.recipes import record
 from opql_jax.recipes.cost import Machine
-from opql_jax.recipes.options import CHOICES, Choices, Options
-from opql_jax.recipes.step import Function, Step, data_of, inputs_of
+from opql_jax.recipes.step import CHOICES, Choices, Function, Options, Step, data_of, inputs_of
 
 _log = logging.getLogger(__name__)
 

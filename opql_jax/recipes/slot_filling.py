@@ -8,9 +8,8 @@ import os
 
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes.following import PROTOCOLS, Novelty, System
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Step, bound, build_memory, prepare, stage, train
+from opql_jax.recipes.step import Options, Step, bound, build_memory, prepare, stage, train
 
 _OFTEN = bound('trainer.TrainConfig', log_every=10, checkpoint_every=20)
 # Facts are those of a sentence, and so are the entries of the memory.

@@ -15,9 +15,8 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import write_bytes
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.options import CHOICES, Options
 from opql_jax.recipes.recipe import Recipe, inputs_made_again, other_command, run_json_of
-from opql_jax.recipes.step import Function, Step
+from opql_jax.recipes.step import CHOICES, Function, Options, Step
 
 RESULTS = record.ROOT / 'results'
 NOTES = ('metaqa', 'new_relations', 'language_models')

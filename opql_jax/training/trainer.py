@@ -14,9 +14,9 @@ from jax.sharding import Mesh
 from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.core.preemption import PreemptionGuard
-from opql_jax.data import pipeline
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources import base
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models import released
 from opql_jax.models.encoder import REMAT_POLICIES, RelationEncoder
@@ -64,7 +64,7 @@ class TrainConfig:
             whichever comes first; None for no such limit. Time is checked with each report.
             Checkpoints are written in the background.
         keep_checkpoints: how many of the newest to keep; None for all.
-        input_processes: that make batches; 0 for threads, see `pipeline.batches`.
+        input_processes: that make batches; 0 for threads, see `sources.base.batches`.
         data_devices: devices along the mesh's data axis, in each slice; None for all.
         model_devices: devices along its model axis, which work on the same rows of a batch and
             share E and the encoder's matrices, for more devices than a batch has rows.
@@ -209,7 +209,7 @@ def train(
             checkpoints.save(done, state.params, state.opt_state, meta, whole)
 
         processes = config.input_processes
-        batches = pipeline.batches(task.source, start, config.num_steps, worker_processes=processes)
+        batches = base.batches(task.source, start, config.num_steps, worker_processes=processes)
         dtype = getattr(encoder, 'dtype', 'float32')
         step_fn = make_train_step(task, optimizer, config.seed, mesh, dtype)
         refresh = None if task.refresh is None else jax.jit(task.refresh)

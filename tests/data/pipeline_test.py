@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources import base
 from opql_jax.data.sources.base import Source
 from opql_jax.data.sources.relations import RelationSettings, RelationSource
 
@@ -30,7 +30,7 @@ def source(tmp_path_factory):
 
 @pytest.mark.parametrize('options', [{}, {'worker_processes': 2}], ids=['threads', 'processes'])
 def test_a_run_resumed_at_any_step_sees_the_batches_of_the_source(source, options):
-    made = list(pipeline.batches(source, 7, STEPS, **options))
+    made = list(base.batches(source, 7, STEPS, **options))
     assert len(made) == STEPS - 7
     for step, batch in enumerate(made, 7):
         assert_same(batch, source[step])
@@ -52,13 +52,13 @@ class Squares(Source):
 
 def test_steps_come_in_order_and_no_further_ahead_than_needed():
     source = Squares()
-    batches = pipeline.batches(source, 100, 10**9)
+    batches = base.batches(source, 100, 10**9)
     assert [int(next(batches)['x']) for _ in range(3)] == [100**2, 101**2, 102**2]
     assert min(source.made) == 100 and max(source.made) < 110
 
 
 def test_an_error_surfaces_at_its_step():
-    batches = pipeline.batches(Squares(), 0, 10)
+    batches = base.batches(Squares(), 0, 10)
     assert [int(next(batches)['x']) for _ in range(5)] == [0, 1, 4, 9, 16]
     with pytest.raises(Exception, match='passage 17 is damaged'):
         next(batches)
@@ -67,4 +67,4 @@ def test_an_error_surfaces_at_its_step():
 @pytest.mark.parametrize('processes', [1, -1])
 def test_numbers_of_processes_that_cannot_be_are_refused(source, processes):
     with pytest.raises(InputError, match='input_processes: give 0, or at least 2'):
-        pipeline.batches(source, 0, 1, worker_processes=processes)
+        base.batches(source, 0, 1, worker_processes=processes)

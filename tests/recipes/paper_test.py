@@ -6,8 +6,7 @@ import pytest
 
 from opql_jax.recipes import __main__ as recipes_main
 from opql_jax.recipes import catalog
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import Output
+from opql_jax.recipes.step import Options, Output
 
 import tiny_msf
 

@@ -23,8 +23,16 @@ from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
 from opql_jax.datasets.synthetic import questions as questions_lib
-from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
-from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
+from opql_jax.datasets.synthetic.world import (
+    CONJUNCTIONS,
+    EVALUATION_SHARE,
+    RELATIONS,
+    SPLITS,
+    WORDINGS,
+    Facts,
+    World,
+    generate,
+)
 
 # Relations that give a subject one object, which may change.
 FUNCTIONAL = tuple(name for name in RELATIONS if name not in ('starring', 'married_to'))

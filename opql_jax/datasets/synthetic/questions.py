@@ -14,8 +14,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
-from opql_jax.datasets.synthetic.texts import RELATIONS, UNSEEN_WORDINGS, WORDINGS
-from opql_jax.datasets.synthetic.world import SPLITS, World
+from opql_jax.datasets.synthetic.world import RELATIONS, SPLITS, UNSEEN_WORDINGS, WORDINGS, World
 
 # All question sets: number of hops and split.
 QUESTION_SETS = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1, 'unseen_wording')]

@@ -1,7 +1,7 @@
 """The entities and facts of the synthetic world, drawn from a seed, and their invented names.
 
 Every film, person, company, city and book has one document (`pages`), and countries and
-universities have none. Each fact (`texts.RELATIONS`) is a sentence of the page of one side or of
+universities have none. Each fact (`RELATIONS`) is a sentence of the page of one side or of
 both, so a question against the direction in which a fact is stated needs the reversed pair. The
 same arguments give the same world in every process, and memory does not grow with the text.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets.synthetic.texts import KINDS, NAMES, PAGE_KINDS, RELATIONS, Relation
+from opql_jax.datasets import load_toml
 
 MIN_DOCUMENTS = 20
 SPLITS = ('train', 'dev', 'test')
@@ -23,6 +23,37 @@ EVALUATION_SHARE = 0.1  # of the entities of each kind, for dev and again for te
 # Documents of each kind per document of the world; countries and universities per document.
 _SHARES = dict(film=0.2, company=0.06, city=0.08, book=0.10, country=0.01, university=0.02)
 _ON_SUBJECT, _ON_OBJECT = 1, 2
+
+
+PAGE_KINDS = ('film', 'person', 'company', 'city', 'book')
+KINDS = PAGE_KINDS + ('country', 'university')
+
+
+@dataclasses.dataclass(frozen=True)
+class Relation:
+    """A relation of the world, between two kinds of entity."""
+
+    name: str
+    subject: str
+    object: str
+    source: str  # what a question type calls the subject, such as `film`
+    target: str  # and the object, such as `director`
+    sentences: list[str]  # templates of sentences that state a fact of the relation
+    both: float = 0.3  # share of the facts stated on the pages of both sides
+    object_only: float = 0.1  # share of the facts stated on the object's page alone
+    symmetric: bool = False  # whether facts also hold with subject and object exchanged
+
+
+NAMES, PAGES, QUESTIONS = (
+    load_toml(f'synthetic/{name}.toml') for name in ('names', 'pages', 'questions')
+)
+RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations'].items()}
+# From chains such as 'directed_by>directed_by^-1' to wordings.
+WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']
+# From the steps of the two topics to wordings.
+CONJUNCTIONS = {
+    tuple(steps.split(' & ')): wordings for steps, wordings in QUESTIONS['conjunctions'].items()
+}
 
 
 class Facts:

@@ -19,7 +19,7 @@ from opql_jax.training.objectives.align import Align, AlignPassages
 from opql_jax.training.objectives.base import Objective, Task
 from opql_jax.training.objectives.entities import Entities
 from opql_jax.training.objectives.follow import Follow
-from opql_jax.training.objectives.lm_cloze import Cloze
+from opql_jax.training.objectives.language_model import Cloze
 from opql_jax.training.objectives.lm_names import LinkNames
 from opql_jax.training.objectives.lm_questions import AnswerQuestions
 from opql_jax.training.objectives.reading import Reading

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source
-from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
+from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
@@ -285,3 +285,26 @@ def passages_of(memory: Memory) -> np.ndarray:
     out = np.full((len(memory), int(slot.max(initial=0)) + 1), -1, np.int32)
     out[row, slot] = columns['passage']
     return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloze(LanguageModelObjective):
+    """Predicts hidden mentions of passages."""
+
+    answers_questions: ClassVar[bool] = True
+
+    def draw(self, prepared, memory, passages, seed):
+        return clozes(
+            prepared,
+            memory,
+            passages,
+            rows=self.rows,
+            topics=self.topics,
+            buckets=self.buckets,
+            seed=seed,
+        )
+
+    def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
+        return self.text_loss(
+            encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng
+        )
