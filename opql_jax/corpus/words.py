@@ -1,9 +1,8 @@
 """Lists of words of English, by their names in words.toml."""
 
-import importlib.resources
-import tomllib
+from opql_jax.core.checkout import load_toml
 
-_LISTS = tomllib.loads((importlib.resources.files(__package__) / 'words.toml').read_text('utf-8'))
+_LISTS = load_toml('corpus/words.toml')
 
 
 def word_list(name: str) -> frozenset[str]:

@@ -19,13 +19,13 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field
 from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import STAND_IN, answer_start, titled
-from opql_jax.datasets import load_toml
 from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
@@ -473,7 +473,7 @@ def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) ->
 
 @functools.cache
 def _statements() -> dict:
-    return load_toml('reading_statements.toml')
+    return load_toml('datasets/reading_statements.toml')
 
 
 def _topic_and_target(sentence: LabelledSentence) -> tuple[str, str]:

@@ -6,53 +6,24 @@ what its files hold.
 
 import contextlib
 import difflib
-import importlib.resources
+import importlib
 import pathlib
-import tomllib
 from collections.abc import Mapping, Sequence
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
-from opql_jax.recipes import (
-    demo,
-    encoder,
-    lm_world,
-    metaqa,
-    metaqa_novelty,
-    msf,
-    open_questions,
-    paper,
-    reader,
-    retrieval,
-    slot_filling,
-)
 from opql_jax.recipes.cost import MACHINES, Machine
 from opql_jax.recipes.recipe import Recipe
 from opql_jax.recipes.step import Function, Options, Step
 
+_GROUPS = 'demo metaqa metaqa_novelty slot_filling msf encoder reader lm_world open_questions paper'
 RECIPES = {
     recipe.name: recipe
-    for module in (
-        demo,
-        metaqa,
-        metaqa_novelty,
-        slot_filling,
-        msf,
-        encoder,
-        reader,
-        lm_world,
-        open_questions,
-        paper,
-        retrieval,
-    )
-    for recipe in module.RECIPES
+    for group in (*_GROUPS.split(), 'retrieval')
+    for recipe in importlib.import_module(f'opql_jax.recipes.{group}').RECIPES
 }
-
-
 # {data set: what it is, and where it comes from}.
-_STATED = tomllib.loads(
-    (importlib.resources.files(__package__) / 'data_sets.toml').read_text('utf-8')
-)
-SOURCES = {name: ' '.join(text.split()) for name, text in _STATED.items()}
+SOURCES = {n: ' '.join(told.split()) for n, told in load_toml('recipes/data_sets.toml').items()}
 
 
 def data_set(name: str) -> str:

@@ -27,7 +27,7 @@ from opql_jax.training import lineage as lineage_lib
 from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.objectives import Objective, Task
+from opql_jax.training.objectives import ANSWERING, Objective, Task
 from opql_jax.training.optimizer import adamw, check_update, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
@@ -162,7 +162,7 @@ def train(
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    folder, answers = KBFolder(config.kb), objective.answers_questions
+    folder, answers = KBFolder(config.kb), type(objective).__name__ in ANSWERING
     if answers:
         folder.stated()  # says what is wrong with the manifest now, and not after the training
     with distributed.writer(config.workdir):

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets import load_toml
 
 MIN_DOCUMENTS = 20
 SPLITS = ('train', 'dev', 'test')
@@ -45,7 +45,7 @@ class Relation:
 
 
 NAMES, PAGES, QUESTIONS = (
-    load_toml(f'synthetic/{name}.toml') for name in ('names', 'pages', 'questions')
+    load_toml(f'datasets/synthetic/{name}.toml') for name in ('names', 'pages', 'questions')
 )
 RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations'].items()}
 # From chains such as 'directed_by>directed_by^-1' to wordings.

@@ -26,17 +26,5 @@ from opql_jax.training.objectives.reading import Reading
 from opql_jax.training.objectives.relations import Relations
 from opql_jax.training.objectives.text_relations import TextRelations
 
-_ALL: tuple[type[Objective], ...] = (
-    Entities,
-    Relations,
-    Align,
-    AlignPassages,
-    TextRelations,
-    Reading,
-    Follow,
-    LinkNames,
-    Cloze,
-    AnswerQuestions,
-)
 # Those whose models answer questions, by the name that lineages give them.
-ANSWERING = {objective.__name__: objective for objective in _ALL if objective.answers_questions}
+ANSWERING = {kind.__name__: kind for kind in (Follow, Cloze, AnswerQuestions)}

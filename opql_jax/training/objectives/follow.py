@@ -44,7 +44,6 @@ class Follow(Objective):
     """
 
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
-    answers_questions: ClassVar[bool] = True
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     held_out: tuple[str, ...] = ()

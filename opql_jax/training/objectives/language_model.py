@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -95,6 +95,17 @@ class LanguageModelObjective(Objective):
     ) -> Source:
         """The batches; `passages` [N, P] are those of this text that entries are from, if any."""
         raise NotImplementedError
+
+    def clozes(self, prepared, memory, passages, rows: int, seed: int) -> ClozeSource:
+        """Passages (as of `draw`) with a hidden mention, and the entries that state it."""
+        entries = None
+        if memory is not None:
+            read_in = np.full((len(memory), 1), -1) if passages is None else passages
+            entries = EntryIndex(memory.topic, memory.target, read_in)
+        topics, buckets = self.topics, self.buckets
+        return ClozeSource(
+            prepared, entries=entries, rows=rows, topics=topics, buckets=buckets, seed=seed
+        )
 
     def open_memory(self, prepared: Prepared) -> Memory | None:
         if self.memory_dir:
@@ -257,20 +268,6 @@ def without(buckets, names: str):
     return tuple(bucket._replace(texts=bucket.texts._replace(**lacking)) for bucket in buckets)
 
 
-def clozes(
-    prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options
-) -> ClozeSource:
-    """Passages (as for `source`) with a hidden mention, and the entries that state it."""
-    entries = None
-    if memory is not None:
-        entries = EntryIndex(
-            memory.topic,
-            memory.target,
-            np.full((len(memory), 1), -1) if passages is None else passages,
-        )
-    return ClozeSource(prepared, entries=entries, **options)
-
-
 def identify_memory(memory: Memory | None) -> dict:
     """A lineage's values for a memory, wherever it lies."""
     hashes = (None, None) if memory is None else (memory.hash(), memory.manifest.hashes['encoder'])
@@ -291,18 +288,8 @@ def passages_of(memory: Memory) -> np.ndarray:
 class Cloze(LanguageModelObjective):
     """Predicts hidden mentions of passages."""
 
-    answers_questions: ClassVar[bool] = True
-
     def draw(self, prepared, memory, passages, seed):
-        return clozes(
-            prepared,
-            memory,
-            passages,
-            rows=self.rows,
-            topics=self.topics,
-            buckets=self.buckets,
-            seed=seed,
-        )
+        return self.clozes(prepared, memory, passages, self.rows, seed)
 
     def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
         return self.text_loss(
