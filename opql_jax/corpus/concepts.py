@@ -31,10 +31,7 @@ _Place = tuple[int, int]
 def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list[list[Span]]:
     """The concepts that define the subjects of texts: of each text by start, disjoint.
 
-    Args:
-        texts: of all documents.
-        names: what was recognised in each, which no concept overlaps. A text without names has no
-            subject that one could ask for.
+    None overlaps the names that were recognised; a text without names has no subject to ask for.
     """
     phrases = [list(definition(t)) if spans else [] for t, spans in zip(texts, names, strict=True)]
     words = [list(_common(t, phrase, spans)) for t, phrase, spans in zip(texts, phrases, names)]

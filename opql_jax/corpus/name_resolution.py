@@ -1,14 +1,12 @@
 """Merges recognised names that mean the same entity, where the text is evidence for it.
 
-Without a list of entities, a name means one entity in all documents, but for these:
+A name means one entity in all documents, but for these:
 
 - in a document, a short form means the only longer name there that it can stand for: "Byron" is
-  Lord Byron where Lord Byron is mentioned, and "RSC" is the Royal Shakespeare Company after "the
-  Royal Shakespeare Company (RSC)";
+Lord Byron where he is mentioned, and "RSC" the Royal Shakespeare Company after its name;
 - a last name alone means whom a document is about, if few texts name others of the family;
 - a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the
-  document, then by the word in brackets around the mention. Where neither tells, it stays an entity
-  of its own, as the text does not say which one is meant.
+document, then by the word in brackets around the mention, or else stays an entity of its own.
 """
 
 import bisect

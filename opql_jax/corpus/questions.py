@@ -9,8 +9,8 @@ One question a line:
 in order and disjoint; without the field they are the names of the vocabulary that the text
 mentions. `entities` says which entity each topic is, or null; without the field it is the one that
 the topic's text names. `answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but
-the last, the entities it should reach) are optional, and other fields are ignored. Entities and
-answers are keys of a vocabulary, or else names or aliases.
+the last, the entities it should reach) are optional. Entities and answers are keys of a vocabulary,
+or else names or aliases.
 """
 
 import dataclasses

@@ -67,11 +67,8 @@ def convert_records(
 ) -> list[tuple[str, T]]:
     """Converts rows of a table or whole files; gives each with its place.
 
-    Args:
-        source, unit: what holds the records, and what they are called, for messages.
-        records: where each stands, and the record, or an error in place of one that cannot be read.
-        convert, rejected_path, max_reject_fraction: as in `convert_lines`; rows are `{file,
-            reason}`, where `file` is where a record stands.
+    `records` are places, and a record or an error if it cannot be read. Messages call them `unit`
+    of a `source`; the rest is as in `convert_lines`, with rows `{file, reason}` of the places.
     """
     converted: list[tuple[str, T]] = []
     bad: list[tuple[str, str]] = []

@@ -68,10 +68,7 @@ def sentence_numbers(
 ) -> np.ndarray:
     """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64.
 
-    Args:
-        starts: [sentences] offsets at which sentences start, passage by passage, rising in each.
-        counts: [passages] the number of sentences of each passage.
-        passage, offset: [n] passages and offsets in their texts, not negative.
+    Sentences begin at `starts`, passage by passage, of which each has `counts`.
     """
     # One rising sequence, for a single search.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts

@@ -88,10 +88,8 @@ def check_length(question: str, tokens: int) -> None:
 class AlignedQuestions:
     """1-hop questions that a corpus answers: a passage mentions topic and answer together.
 
-    Attributes:
-        arrays: the QuestionArrays of the aligned ones.
-        pairs: their pairs (topic, answer), an array of indices of pairs for each question.
-        topics: [t] int32, their topics, rising.
+    Of their `arrays`, `pairs` are indices of pairs (topic, answer), an array a question, and
+    `topics` [t] int32 rise.
     """
 
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):

@@ -91,8 +91,7 @@ class _TextAndTriples(Reader):
     """The entities, documents and questions of a text, beside a file of triples.
 
     Attributes:
-        text: a reader.
-        path: the triples.
+        text, path: a reader; the triples.
     """
 
     paths: ClassVar = ('path',)

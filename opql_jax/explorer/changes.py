@@ -23,11 +23,9 @@ _LOOK_AGAIN = 'this page is of an earlier version: load it again'
 
 
 class _Done(NamedTuple):
-    """A change that was made.
+    """A change that was made: its `documents` by id, before and after it, None where there is none.
 
-    Attributes:
-        documents: those that it changed, by id, before and after it; None where there is none.
-        removed: those that it removed, first to last, each after how many documents it stood.
+    Those that it `removed` come first to last, each after how many documents it stood.
     """
 
     id: str

@@ -1,14 +1,11 @@
 """Encodes many pairs or mentions with a trained encoder, on this process's devices.
 
-Rows of similar length share a batch, so that little of it is padding. A pair is encoded in one of
-three ways, named in a model's model.json as `pair_encoding`:
+Rows of similar length share a batch. A pair is encoded in one of three ways, named in a model's
+model.json as `pair_encoding`:
 
-    'marked_pair'   the paper's: the pair is marked and masked in its passage, which is encoded once
-                    per pair (paper §2.2)
-    'span_pair'     the passage is encoded once, with its names; a pair is read off the spans of its
-                    two mentions
-    'mention'       as 'span_pair', but the target's span alone: an index of mentions, as DrKIT's
-                    (Dhingra et al., 2020)
+    'marked_pair'   the paper's: marked and masked in its passage, which is encoded once per pair
+    'span_pair'     the passage is encoded once, with its names; a pair is read off its two spans
+    'mention'       the target's span alone: an index of mentions, as DrKIT's (Dhingra et al., 2020)
 """
 
 import collections

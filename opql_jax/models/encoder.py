@@ -141,14 +141,10 @@ class TransformerLayer(nn.Module):
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
-        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
+        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions` [n, C], in `dtype`.
 
-        Args:
-            h: [n, L, hidden] in `dtype`.
-            bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very
-                negative for padding.
-            deterministic: disables dropout.
-            positions: [n, C] int32, the only positions whose output is computed; None for all.
+        `bias` [n, 1, 1, L] or [n, heads, C, L] is added to attention logits: very negative for
+        padding.
         """
         (n, length, hidden), all_h = h.shape, h
         dense = lambda features, name: nn.DenseGeneral(

@@ -105,12 +105,9 @@ class StoredPassages(NamedTuple):
 class PassageEncoder:
     """The passages of prepared text under a released encoder, all encoded when first needed.
 
-    Holds a vector of each mention and each sentence: [hidden_size], in 8 bits a number.
-
-    Attributes:
-        pairs: [rows, 2], numbers over all passages of the mentions of each pair.
-        first_mention, first_vector: [passages + 1], where the mentions of each passage begin, and
-            its rows in `vectors`.
+    Holds a vector of each mention and sentence, in 8 bits a number. `pairs` [rows, 2] are the
+    mentions of each pair, numbered over all passages; those of a passage begin at `first_mention`
+    [passages + 1], its rows of `vectors` at `first_vector`.
     """
 
     def __init__(

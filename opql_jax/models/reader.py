@@ -77,10 +77,7 @@ class ReadLogits(NamedTuple):
 def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) -> ReadLogits:
     """Reads tokens [n, L] int32, of which those of passages are marked, `is_text` [n, L] bool.
 
-    Args:
-        encoder, params: the transformer, and `{'encoder', 'reader'}`.
-        tokens, is_text: see above.
-        options: as of `RelationEncoder.hidden`.
+    `params` are `{'encoder', 'reader'}`, and `options` those of `RelationEncoder.hidden`.
     """
     apply: Any = encoder.apply
     hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options)

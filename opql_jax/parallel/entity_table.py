@@ -297,10 +297,9 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
 def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
     """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
 
-    One entity is drawn from each of `num_sampled` equal runs of ids: uniformly and without
-    repetition, as ids are not sorted by frequency; with all sampled it is the full softmax. Every
-    drawn entity but the label stands for its whole run (the logQ correction), so that the estimated
-    sum has the right mean, and the loss tends to the full one as num_sampled grows. The draws do
+    One entity is drawn from each of `num_sampled` equal runs of ids, as ids are not sorted by
+    frequency; with all sampled it is the full softmax. Every drawn entity but the label stands for
+    its whole run (the logQ correction), so that the estimated sum has the right mean. The draws do
     not depend on the number of devices. A label is best among the entities drawn. InputError:
     num_sampled is not between 1 and num_entities.
     """

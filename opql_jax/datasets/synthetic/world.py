@@ -59,9 +59,8 @@ CONJUNCTIONS = {
 class Facts:
     """The facts of one relation, searchable from both sides.
 
-    Attributes:
-        subjects, objects: entity ids `[n]` int32, sorted by (subject, object), without repetition.
-        sides: `[n]` uint8, on whose page a fact is stated: 1 the subject's, 2 the object's, 3 both.
+    `subjects` and `objects` are entity ids [n], sorted, without repetition; `sides` [n] say on
+    whose page a fact is stated: 1 the subject's, 2 the object's, 3 both.
     """
 
     def __init__(self, subjects: np.ndarray, objects: np.ndarray, sides: np.ndarray):

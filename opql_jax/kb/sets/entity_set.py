@@ -48,10 +48,8 @@ _SHOWN = 10
 class EntitySet(WeightedEntities):
     """A weighted set, evaluated when somebody looks into it; threads may share it.
 
-    Attributes:
-        query: what the set is, in the query language: `kb.query(str(query))` is the same set.
-        entities: [n] entity ids, best first; equal weights by rising id.
-        weights: [n] float32 in 0 .. 1.
+    `kb.query(str(query))` is the same set. `entities` [n] are ids, best first, equal weights by
+    rising id, and `weights` [n] float32 in 0 .. 1.
     """
 
     def __init__(self, sets: SetEvaluator, query: tree.Query):

@@ -31,10 +31,9 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective
 class Answerer:
     """A trained model, and the memory that it searches, if any.
 
-    Attributes:
-        settings: what answers depend on besides parameters, memory and tokenizer.
-        links_topics: whether it finds out by itself which entity a topic in brackets is.
-        entity_table: E [n_entities, d_e] as it is searched.
+    Beside parameters, memory and tokenizer, answers depend on `settings`. `links_topics`: whether
+    it finds out which entity a topic in brackets is. `entity_table` is E [n_entities, d_e] as it is
+    searched.
     """
 
     links_topics: ClassVar[bool]

@@ -28,9 +28,7 @@ _BATCH = 64
 class TrainedKB(VirtualKB):
     """Text, a model that was trained on it, and the memory that the model searches, if it has one.
 
-    Attributes:
-        entity_table: E [n_entities, d_e] float32, as it is searched, with the rows of entities that
-            were injected.
+    `entity_table` is E [n_entities, d_e] as searched, with rows of entities that were injected.
     """
 
     _answerer: FollowerAnswerer | LanguageModelAnswerer
