@@ -24,22 +24,15 @@ RELATIONS = {
 }
 SHARES = (60, 20, 40, 80)
 _MENTIONS = bound('objectives.AlignPassages', split='1-hop/train')
+_ALIGN = 'align-mentions', metaqa.STAGES['align-mentions'], _MENTIONS
+_FROZEN = metaqa.OPQL_RELEASED._replace(following=metaqa.following(frozen_encoder=True))
 # {system: the name of its follower, and how it is made}.
 SYSTEMS = {
     'opql': ('follow-opql', metaqa.OPQL),
     'opql-pretrained': ('follow-opql-pretrained', metaqa.OPQL_PRETRAINED),
     'opql-released': ('follow-opql-released', metaqa.OPQL_RELEASED),
-    'opql-released-frozen': (
-        'follow-opql-released-frozen',
-        metaqa.OPQL_RELEASED._replace(following=metaqa.following(frozen_encoder=True)),
-    ),
-    'drkit': (
-        'follow-mentions',
-        metaqa.OPQL._replace(
-            align=('align-mentions', metaqa.STAGES['align-mentions'], _MENTIONS),
-            memory='memory-mentions',
-        ),
-    ),
+    'opql-released-frozen': ('follow-opql-released-frozen', _FROZEN),
+    'drkit': ('follow-mentions', metaqa.OPQL._replace(align=_ALIGN, memory='memory-mentions')),
 }
 
 

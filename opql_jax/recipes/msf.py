@@ -76,14 +76,10 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
         stage, bindings = _ALIGNED[name]
         encoder = f'{stage}{start.suffix}'
         align = encoder, stages[stage], bindings
-    system = System(
-        lambda options: [prepared(options, text, 'train', **start.text), *models],
-        models[-1].name,
-        f'memory-{encoder}',
-        stages['kv-memory-follow' if is_kv else 'follow'],
-        align,
-        text=text,
-    )
+    pretraining = lambda options: [prepared(options, text, 'train', **start.text), *models]
+    follow = stages['kv-memory-follow' if is_kv else 'follow']
+    memory, last = f'memory-{encoder}', models[-1].name
+    system = System(pretraining, last, memory, follow, align, text=text)
     row = f'{name}{start.suffix}'
     steps, model, memory, follower = system.trained(options, f'follow-{row}', new)
     for hops in ('2-hop', '3-hop'):

@@ -20,8 +20,6 @@ from opql_jax.recipes import record
 MIN_TRAINING_STEPS = 2
 # Macros and parameters that name a part of the knowledge base which a command reads.
 PARTS = ('TEXT', 'MODEL', 'MEMORY', 'INIT_FROM', 'EXTENDS', 'prepare.prepare.extends')
-
-
 # Options that some recipes have: which values they may take, and the default, is up to each.
 CHOICES = ('system', 'protocol', 'share', 'hops')
 # {option: its values, the default first}.
@@ -140,27 +138,20 @@ def placed(value, out: str):
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
     """The paths below the output folder that a step's bindings name, also its own output."""
     parts = {str(value) for name, value in step.bindings.items() if name in PARTS and value}
-    return {
-        pathlib.PurePath(path)
-        for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}
-    }
+    outputs = {value.path for value in values_of(step) if isinstance(value, Output)}
+    return {pathlib.PurePath(path) for path in parts | outputs}
 
 
 def values_of(step: Step | Function) -> list:
     """The values of the bindings of a step, and those in tuples."""
-    return [
-        one
-        for value in step.bindings.values()
-        for one in (value if isinstance(value, tuple) else (value,))
-    ]
+    values = step.bindings.values()
+    return [one for v in values for one in (v if isinstance(v, tuple) else (v,))]
 
 
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     """The names of the steps before it whose outputs a step reads."""
     reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
-    return [
-        other.name for other in before if any(path.is_relative_to(other.output) for path in reads)
-    ]
+    return [one.name for one in before if any(path.is_relative_to(one.output) for path in reads)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +171,7 @@ def stage(
     return Stage(files, {'STEPS': steps, 'LEARNING_RATE': learning_rate, **merged})
 
 
-def bound(target: str, **settings) -> dict[str, Any]:
+def bound(target: str, /, **settings) -> dict[str, Any]:
     """Bindings of parameters of one target, such as 'objectives.Follow'."""
     return {f'{target}.{name}': value for name, value in settings.items()}
 
