@@ -99,8 +99,7 @@ def write_manifest(
 ) -> H:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
-    `fields` are those that the kind of folder declares; `digests` the `files.digest` of every file,
-    by its path relative to the folder, None for a kind that lists none.
+    `digests` are the `files.digest` of every file, by its relative path, None for a kind without.
     """
     header = {'format': format.name, 'version': format.version}
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
@@ -117,10 +116,9 @@ def sealed(stated: dict) -> bytes:
 
 
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
-    """Whether a folder is one of this format, and so may be written.
+    """Whether a folder is one of this format, and so may be written: users' files may look alike.
 
-    Users may have files of the name of its manifest. InputError: it states the format and is not
-    what this program wrote, or is a link or no file.
+    InputError: it states the format and is not what this program wrote, or is a link or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -136,8 +134,8 @@ def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
 def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
-    ManifestError: there is none of this format and version, or it is not what was written.
-    InputError: it is a link, or no file.
+    ManifestError: none of this format and version, or an altered one. InputError: a link, or no
+    file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -166,12 +164,14 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 
 
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
-    """Noted before an update writes, so that all its leftovers are removed and nothing else.
-
-    `names` are what it writes or replaces; those that the manifest lacks may be removed.
-    """
+    """Noted before an update writes `names`, so that its leftovers are removed and nothing else."""
 
     names: list[FileName]
+
+
+def plan_format(name: str, noun: str, writer: str, file: str) -> FolderFormat[Plan]:
+    """The format of a `Plan`, version 1."""
+    return FolderFormat(name, 1, noun, writer, Plan, file, 'delete this file')
 
 
 def plan_update(
@@ -206,11 +206,7 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
 def checked_file(
     folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat
 ) -> pathlib.Path:
-    """The path of a file to read, once its content was compared with its digest.
-
-    That is done once for each state of the file. ManifestError: the manifest does not list it, or
-    it has another content. InputError: it is a link, or reached through one.
-    """
+    """The path of a file to read, once its content was compared with the digest that is listed."""
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
         raise format.damaged(folder / format.file, f'lists no file {name}')

@@ -31,7 +31,7 @@ _BESIDE = word_list('beside_names')
 _PLACE_BEFORE = frozenset('from in near'.split())
 _NO_PLACES = word_list('no_places')
 _ABSTRACT = re.compile(r'(?:tion|sion|ment|ness|ity|ism|ence|ance|ship|ing|ry|cy|logy|ics|s)$')
-_DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.IGNORECASE)
+_DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.I)
 _KINDS = ('noun', 'verb', 'adj', 'adv')
 _ARTICLES = frozenset('a an her his its our my the their this that these those your'.split())
 
@@ -222,9 +222,7 @@ def _sentence(
     gaps = [sentence[a.end() : b.start()] for a, b in zip(matches, matches[1:])]
     is_beside = [False, *(gap == ' ' for gap in gaps)]
     known = list(map(dictionary.has, lower))
-    is_new = [
-        in_capitals and not (is_known or w in _FUNCTION_WORDS) for w, is_known in zip(lower, known)
-    ]
+    is_new = [in_capitals and not (k or w in _FUNCTION_WORDS) for w, k in zip(lower, known)]
     is_name = [new or w in _ALWAYS or w in names for w, new in zip(lower, is_new)]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:

@@ -105,7 +105,7 @@ def guides_to(title: str, name: str) -> bool:
     """Whether a title calls a text a guide to something of that name, as 'Ada user guide' does."""
     name = f'(?:the )?{re.escape(name)}'
     guide = rf"{name}(?:['’]s?)?:? {_GUIDE}|(?:(?:an?|the) )?{_GUIDE} (?:to|of|for) {name}"
-    return re.fullmatch(guide, title, re.IGNORECASE) is not None
+    return re.fullmatch(guide, title, re.I) is not None
 
 
 # Nouns for things of a kind, as patterns.
@@ -130,5 +130,5 @@ _KINDS = {'person': PERSON, 'place': PLACE, 'organisation': GROUP, 'work': WORK}
 def defined_kind(text: str) -> str | None:
     """The kind of what a text defines its subject as, of `recognition.KINDS`, if the noun tells."""
     words = [text[start:end] for start, end in definition(text)]
-    tells = lambda nouns: words and re.fullmatch(nouns, words[-1], re.IGNORECASE)
+    tells = lambda nouns: words and re.fullmatch(nouns, words[-1], re.I)
     return next((kind for kind, nouns in _KINDS.items() if tells(nouns)), None)

@@ -138,20 +138,19 @@ _OFFICES = (
     '|priest|bride|groom'
 )
 _ROLE = re.compile(
-    rf'(?:{_OFFICES}|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))(?: of \w+)?(?: name)?',
-    re.IGNORECASE,
+    rf'(?:{_OFFICES}|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))(?: of \w+)?(?: name)?', re.I
 )
 # "The mayor is Pilar Soto".
 _OFFICE_IS = re.compile(rf'\b(?:{_OFFICES}|treasurer|manager|secretary|teacher) (?:is|was)\s$')
 _WHERE = re.compile(
     rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station'
     r'|harbour|harbor)',
-    re.IGNORECASE,
+    re.I,
 )
 _NO_ROLES = re.compile(
     r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register'
     r'|quarter|floor|sector|centre|center)',
-    re.IGNORECASE,
+    re.I,
 )
 
 

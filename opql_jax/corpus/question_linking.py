@@ -32,14 +32,12 @@ _OPENERS = _FUNCTION_WORDS | frozenset(
     'among between describe explain find give list name please show tell'.split()
 )
 # What stands before a word in small letters that is no name: 'how long', 'the first woman'.
-_MEASURED = re.compile(r'\bhow $', re.IGNORECASE)
-_NOUN_AFTER = re.compile(r'\b(?:which|what|whose|first|last|only|an?|many) $', re.IGNORECASE)
-_NOUN = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)), re.IGNORECASE)
+_MEASURED = re.compile(r'\bhow $', re.I)
+_NOUN_AFTER = re.compile(r'\b(?:which|what|whose|first|last|only|an?|many) $', re.I)
+_NOUN = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)), re.I)
 _NEVER_NAMES = frozenset('a an i the'.split())
 # Text between two joined names.
-_AND_OR_OR = re.compile(
-    r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE
-)
+_AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.I)
 # Maximum number of names to follow, and of others to mention in the note.
 MOST_NAMES, _TOLD = 8, 3
 # Relations of a spelling to an entity, the surest first.

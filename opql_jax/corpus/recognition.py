@@ -156,9 +156,7 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
     return cut
 
 
-_ARTICLE = re.compile(
-    r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
-)
+_ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.I)
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _GREETING = re.compile(r'Dear (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
@@ -248,7 +246,7 @@ _DATE = re.compile(
 _DURATION = re.compile(
     rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year'
     r'|decade)s?(?:[ -]old)?',
-    re.IGNORECASE,
+    re.I,
 )
 _MODIFIERS = re.compile(
     r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of'
@@ -256,7 +254,7 @@ _MODIFIERS = re.compile(
     r'|end of|fewer than|following|from|in|just|late|less than|mid|more than|nearly|next|of|only'
     r'|over|previous|roughly|since|some'
     r'|the|under|until|up to|(?:spring|summer|autumn|fall|winter) of)[\s-]+)+',
-    re.IGNORECASE,
+    re.I,
 )
 _RANGE = re.compile(r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)')
 _DAY = re.compile(rf'(?<!\d){_ORDINAL} (?:of )?$')
@@ -264,10 +262,7 @@ _LONGEST_DAY = len('31st of ')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Dates and quantities without "about" or "early", both ends of a range.
-
-    Dates that name no time ("recent years") go; a day right before its month is added.
-    """
+    """Dates and quantities without "about", both ends of a range; "recent years" names no time."""
     found = []
     for span in spans:
         if span.kind not in VALUES:

@@ -55,14 +55,11 @@ _LABELS, _LONGEST_BOX, _PROSE = 3, 4000, 0.28
 _GAP = re.compile(r'(?<=[\w).]) {2,}')
 _BETWEEN = re.compile(r'(\n\s*\n)')
 # A line that says something twice, such as the caption of a picture.
-_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.MULTILINE)
+_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.M)
 
 
 def restated(text: str) -> str:
-    """An unfilled text in which rows stand by themselves, with their headings, in linear time.
-
-    Line breaks after headings and rules go. Those between the rows of infoboxes come.
-    """
+    """An unfilled text in which rows stand by themselves, with their headings, in linear time."""
     text = _TWICE.sub(r'\1', ''.join(map(_box, _BETWEEN.split(text))))
     if not any(mark in text for mark in '|\t;,'):
         return text

@@ -138,7 +138,7 @@ def find_topics(
 def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
     """The span of the longest name in a text."""
     for name in sorted(names, key=len, reverse=True):
-        match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.IGNORECASE)
+        match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.I)
         if match and not _FUNCTION_WORDS.issuperset(_WORD.findall(match[0].lower())):
             return match.span()
     return None

@@ -73,9 +73,7 @@ _WORD = re.compile(r'\w+')
 _FRONT_MATTER = re.compile(
     r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
 )
-_STATED_TITLE = re.compile(
-    r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE
-)
+_STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.M | re.I)
 # A heading may end with one: 'Molde F.C.'
 _ABBREVIATED = re.compile(r'\b(?:(?:[A-Z]\.){2,}|(?:Jr|Sr|Inc|Ltd|Co|Corp)\.)$')
 # The longest line that may be a heading, unless it is one of Markdown.
@@ -355,10 +353,7 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """Brings a document into the form that names are found in and answers show; idempotent.
-
-    `is_filled`: paragraphs may be broken into lines; `is_markdown`: see `layout.unfilled`.
-    """
+    """Brings a document into the form that names are found in and answers show; idempotent."""
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))

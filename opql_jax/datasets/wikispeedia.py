@@ -35,8 +35,8 @@ _BULLET = re.compile(r'(?:[*+o#@]|\d{1,3}\.)\s+')
 _STOP = re.compile(r"""[.!?:;…]["'”’)\]]*$""")
 _COLUMNS = re.compile(r'\S {3,}\S')
 _FOOTNOTE = re.compile(r'\^(?:\[[^\]\s]{0,100}\]|\d+\b|[a-z]\b)|(?<=\S)\[\d+\]')
-_ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.MULTILINE)
-_FOOTER = re.compile(r'^ *Retrieved from "', re.MULTILINE)
+_ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.M)
+_FOOTER = re.compile(r'^ *Retrieved from "', re.M)
 _NOTICES = re.compile(
     r'^(?:This is a featured article\.|SOS Children |Articles with similar titles |For other uses|'
     r'Click here for more information)'

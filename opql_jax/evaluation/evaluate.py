@@ -68,9 +68,7 @@ def evaluate_predictions(
     out['unknown_topics'] = sum(max(q.entities) < 0 for q, _ in asked)
     out['unknown_answers'] = sum(bool(q.unknown_answers) for q, _ in asked)
     by_type = grouped(zip(asked, rows), lambda scored: scored[0][0].type)
-    out['hits@1_by_type'] = {
-        name: means(row for _, row in of)['hits@1'] for name, of in by_type.items() if name
-    }
+    out['hits@1_by_type'] = {n: means(r for _, r in of)['hits@1'] for n, of in by_type.items() if n}
     if cases_path:
         write_json_lines(cases_path, sorted(cases, key=lambda case: case['right']))
     return out

@@ -29,14 +29,8 @@ _MAX_DEPTH = 32  # in k
 _CODES_PER_KEY = 64
 _BLOCK_ROWS = 1 << 15
 # Names the folder that is being built, and the one that it replaces.
-_PLAN = manifest_lib.FolderFormat(
-    'opql-index-build',
-    1,
-    'a plan of an index',
-    'ann_build.build_index',
-    manifest_lib.Plan,
-    'plan.json',
-    'delete this file',
+_PLAN = manifest_lib.plan_format(
+    'opql-index-build', 'a plan of an index', 'ann_build.build_index', 'plan.json'
 )
 _log = logging.getLogger(__name__)
 

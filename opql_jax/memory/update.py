@@ -206,10 +206,7 @@ def delete(
 
 
 def compact(directory) -> Memory:
-    """Merges all segments, sorted by topic, without deleted entries; ids stay. Errors as `delete`.
-
-    Every digest is checked first, so that no damaged file is copied under a new one.
-    """
+    """Merges all segments, once checked, without deleted entries; ids stay. Errors as `delete`."""
     directory = files.require_local(directory)
     with _writing(directory) as manifest:
         if len(manifest.segments) > 1 or manifest.tombstones:
@@ -234,15 +231,10 @@ def _merge(directory, manifest, memory):
     manifest.files = {entity_rows.file: manifest.files[entity_rows.file]} if entity_rows else {}
     manifest.segments, manifest.tombstones = [], None
     if len(memory):
-        merged = segments.Segment(
-            name=leftovers.new_name('segment', manifest),
-            topic=memory.topic,
-            target=memory.target,
-            ids=memory.ids,
-            num_entities=manifest.num_entities,
-            shard_rows=manifest.shard_rows,
-            halves=halves,
-        )
+        columns = memory.topic, memory.target, memory.ids
+        sizes = manifest.num_entities, manifest.shard_rows
+        name = leftovers.new_name('segment', manifest)
+        merged = segments.Segment(name, *columns, *sizes, halves)
         segment, digests = segments.write(directory, merged, make_shard)
         manifest.segments = [segment]
         manifest.files |= digests

@@ -340,9 +340,7 @@ class LanguageModel:
 
         # ---- q . k_null, and the softmax ----
         null = jnp.matmul(queries.relation, lm['r_null'][:, None], precision=_PRECISION)
-        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(
-            axis=-1, keepdims=True
-        )
+        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(-1, keepdims=True)
         if not self.own_prediction:
             null = jnp.full_like(null, MASKED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, MASKED)], axis=1)

@@ -105,9 +105,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         return entity_loss(prediction.vector, labels, table, layout)
     known = labels >= 0
     best = best_entities(prediction, table, layout, 1)[0]
-    accuracy = mean_where(
-        (best == labels[:, None]).any(axis=1) | (best == answers).any(axis=1), known
-    )
+    accuracy = mean_where((best == labels[:, None]).any(1) | (best == answers).any(1), known)
     label_loss, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
     right = jnp.concatenate(
         [labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1
@@ -120,10 +118,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 
 
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
-    """The most probable entities and probabilities, best first: [n, min(k, n_entities)].
-
-    Without gradient. Of equally probable ones the vector's best come first, then as retrieved.
-    """
+    """The most probable entities and probabilities, best first: [n, min(k, n_entities)]."""
     prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, targets = prediction.vector, prediction.targets
     k = min(k, layout.num_entities)

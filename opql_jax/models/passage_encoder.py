@@ -50,9 +50,7 @@ def vectors_of(batch: pa.RecordBatch, encoder: TextEncoder) -> list[tuple[np.nda
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
         spans, sentences = placed[i]
         mentions = (states[spans.first] + states[spans.last]) / 2
-        sums = np.stack(
-            [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
-        )
+        sums = np.stack([states.sum(0), *(states[first:end].sum(0) for first, end in sentences)])
         found[i] = mentions, sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
     return found
 
@@ -160,10 +158,7 @@ class PassageEncoder:
         return found
 
     def vectors(self) -> np.ndarray:
-        """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
-
-        Those of p begin at `first_vector[p]`: its own, and one per `sentence_starts`.
-        """
+        """Unit vectors [first_vector[-1], hidden_size] float16: each passage and its sentences."""
         return self._encoded[2]
 
     def mention_kinds(self) -> np.ndarray:

@@ -33,13 +33,9 @@ class MapManifest(manifest.Header, forbid_unknown_fields=True, kw_only=True):
     log_odds: Annotated[float, msgspec.Meta(ge=-50, le=50)]
 
 
+_REPAIR = 'delete the folder and run `opql train` again'
 FORMAT = manifest.FolderFormat(
-    'opql-question-map',
-    2,
-    'a map of questions',
-    'opql train',
-    MapManifest,
-    repair='delete the folder and run `opql train` again',
+    'opql-question-map', 2, 'a map of questions', 'opql train', MapManifest, repair=_REPAIR
 )
 # Scores are multiplied by this before the softmax, as in the training of the encoder.
 SCALE = 20.0
@@ -96,10 +92,7 @@ class QuestionMap:
         return {name: np.array(v, np.float32) for name, v in dataclasses.asdict(self).items()}
 
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
-        """Writes the map, in place of an older one; `encoder` and `questions` as of `MapManifest`.
-
-        InputError: the folder holds something else, or a number is not finite.
-        """
+        """Writes the map over an older one; InputError: other files, or a number not finite."""
         folder = files.require_local(folder)
         others = folder.exists() and any(path.name[0] != '.' for path in folder.iterdir())
         if others and not manifest.is_folder_of(folder, FORMAT):
@@ -111,9 +104,7 @@ class QuestionMap:
             raise InputError('the map has a number that is not finite: training diverged')
         change = values.pop('change').tobytes()
         fields = {'encoder': encoder, 'questions': questions, 'change': change}
-        manifest.write_manifest(
-            folder, FORMAT, fields | {name: float(v) for name, v in values.items()}
-        )
+        manifest.write_manifest(folder, FORMAT, fields | {n: float(v) for n, v in values.items()})
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':

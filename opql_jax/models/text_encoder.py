@@ -78,10 +78,7 @@ class TextEncoder:
         return _load_same, (self._folder, params_hash(self.params))
 
     def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-        """The last layer over token rows, in any order: row number, [tokens, hidden_size] float32.
-
-        The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
-        """
+        """The last layer over rows, in any order: row number, [tokens, hidden_size] float32."""
         from opql_jax.models.bulk_encoding import token_rows
 
         for chosen, states in self._states(*token_rows(rows, self.special)):
@@ -164,9 +161,7 @@ class TextEncoder:
         marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])
         vectors, relations = self._encode(self._texts(texts) + marked)
         first = np.cumsum([len(texts), *map(len, topic_spans)])
-        return vectors[: len(texts)], [
-            relations[start:end] for start, end in itertools.pairwise(first)
-        ]
+        return vectors[: len(texts)], [relations[a:b] for a, b in itertools.pairwise(first)]
 
     def _texts(self, texts: Sequence[str]) -> list[markup.MarkedQuestion]:
         """Texts as `_encode` takes them, with no topic."""

@@ -10,21 +10,14 @@ from opql_jax.core import files, locks, manifest
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import (
-    RelationEncoder,
-    check_computes,
-    init_params,
-    shape_differences,
-)
+from opql_jax.models.encoder import RelationEncoder, check_computes, init_params, shape_differences
 from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 MAX_LAYERS = 1000  # more are taken for damage, as laying them out would take long
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
-ENCODERS: dict[str, Any] = {
-    kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)
-}
+ENCODERS: dict[str, Any] = {e.__name__: e for e in (RelationEncoder, ModernEncoder, BagOfWords)}
 
 
 class ModelConfig(manifest.Header, kw_only=True, forbid_unknown_fields=True):
@@ -148,10 +141,7 @@ def is_model(folder) -> bool:
 def check_start(
     config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False
 ) -> None:
-    """Raises InputError unless a model has this text's tokenizer and entities, and computes alike.
-
-    With `other_entities`, where only the encoder is used, the entities may differ.
-    """
+    """InputError unless a model has this text's tokenizer and entities, and computes alike."""
     if other_entities:
         check_tokenizer(prepared, model_dir)
     else:
@@ -162,7 +152,7 @@ def check_start(
 def check_vocabulary(
     config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False
 ) -> None:
-    """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
+    """Raises CheckpointError if the model was trained with other entities or another tokenizer.
 
     A `grown` vocabulary may have more entities, for callers that have embeddings for them.
     """

@@ -99,9 +99,7 @@ class Progress:
     def start_step(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of the whole job; logs progress now and then."""
         if self._metrics and time.monotonic() - self._said >= SILENCE:
-            metrics = {
-                name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()
-            }
+            metrics = {name: float(x) for name, x in jax.device_get(self._metrics[-1][1]).items()}
             seconds = time.monotonic() - self._time - self._seconds['checkpoint']
             self._say(step, (step - self._since) / seconds, metrics)
         leaves = named_leaves(batch)

@@ -37,14 +37,8 @@ class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
     memory: str | None  # likewise
 
 
-FORMAT = FolderFormat(
-    'opql-t5x-run',
-    1,
-    'the MODEL_DIR of t5x.train over gin/t5x',
-    't5x.train',
-    T5xRun,
-    'opql_run.json',
-)
+_NOUN = 'the MODEL_DIR of t5x.train over gin/t5x'
+FORMAT = FolderFormat('opql-t5x-run', 1, _NOUN, 't5x.train', T5xRun, 'opql_run.json')
 
 
 def state_run(

@@ -309,16 +309,10 @@ class Run:
     def starting_params(self, seed: int | jax.Array):
         """The parameters before the first step, those that are fresh by a seed or key."""
         config, origin = self.config, self.origin
-        params = state_lib.starting_params(
-            self.encoder,
-            self.prepared,
-            self.init_from,
-            config.bert_folder,
-            seed,
-            orthogonal_w_r=config.orthogonal_w_r,
-            span_pair=self.pair_encoding == 'span_pair',
-            expected_hash=origin['params_hash'] if origin else self.bert_hash,
-        )
+        start = self.encoder, self.prepared, self.init_from, config.bert_folder, seed
+        w_r = config.orthogonal_w_r, self.pair_encoding == 'span_pair'
+        known = origin['params_hash'] if origin else self.bert_hash
+        params = state_lib.starting_params(*start, *w_r, known)
         params = self.task.init(params)
         self.task.check_init(params, origin['lineage'] if origin else {})
         return params

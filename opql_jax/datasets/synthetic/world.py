@@ -51,9 +51,7 @@ RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations
 # From chains such as 'directed_by>directed_by^-1' to wordings.
 WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']
 # From the steps of the two topics to wordings.
-CONJUNCTIONS = {
-    tuple(steps.split(' & ')): wordings for steps, wordings in QUESTIONS['conjunctions'].items()
-}
+CONJUNCTIONS = {tuple(s.split(' & ')): w for s, w in QUESTIONS['conjunctions'].items()}
 
 
 class Facts:
@@ -94,9 +92,7 @@ class World:
     names: list[str]
     keys: list[str]  # opaque
     ranges: dict[str, range]  # the ids of each kind of entity
-    split: (
-        np.ndarray
-    )  # [n] int8, the index in SPLITS of the questions an entity may be the topic of
+    split: np.ndarray  # [n] int8, index in SPLITS of the questions an entity may be the topic of
     facts: dict[str, Facts]  # by relation name
     page_order: list[int]  # the entities that have a page, kinds mixed
 

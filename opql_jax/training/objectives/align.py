@@ -94,9 +94,7 @@ class AlignPassages(align_passages.PassageAlignSettings, _Alignment):
             self._relate(encoder, params, bucket, base.dropout(rng, i))
             for i, bucket in enumerate(batch.passages)
         ]
-        topic, target = (
-            base.concatenate(batch.passages, name).ravel() for name in ('topic', 'target')
-        )
+        topic, target = (base.concatenate(batch.passages, n).ravel() for n in ('topic', 'target'))
         return jnp.concatenate(relations), topic, target
 
     def _relate(self, encoder, params, passages, options):
@@ -105,9 +103,7 @@ class AlignPassages(align_passages.PassageAlignSettings, _Alignment):
         row = passages.tokens, passages.first, passages.last
         spans = encoder.apply(variables, *row, **options, method=encoder.spans)
         mentions = passages.topic_mention, passages.target_mention
-        topic, target = (
-            jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions
-        )
+        topic, target = (jnp.take_along_axis(spans, m[:, :, None, None], axis=1) for m in mentions)
         backward = passages.topic_mention > passages.target_mention
         relations = encoder.apply(
             variables, topic, target, backward, self.pair_encoding, method=encoder.relate_spans

@@ -122,9 +122,8 @@ class Follow(Objective):
     def loss(self, encoder, layout, params, batch: FollowBatch, memory, rng):
         answer = self.followed(encoder, params, *batch, memory, rng)[-1]
         loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
-        return loss, {
-            f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()
-        }
+        told = {'loss': loss, **metrics}
+        return loss, {f'{name}_{batch.hops}hop': value for name, value in told.items()}
 
     def predict(self, encoder, params, batch: FollowBatch, memory):
         """Entities [questions, k], best first, -1 in unused slots, and their weights."""

@@ -183,9 +183,7 @@ class LanguageModelObjective(Objective):
         params = normalize_entity_table(params)
         if not self.score_gold:
             buckets = without(buckets, 'gold')
-        out = self.model(encoder)(
-            params, layout, [bucket.texts for bucket in buckets], hops, memory, rng
-        )
+        out = self.model(encoder)(params, layout, [b.texts for b in buckets], hops, memory, rng)
         used = jnp.concatenate([bucket.texts.used for bucket in buckets])
         label = concatenate(buckets, 'label')
         if not self.own_prediction:  # a text without topics has no prediction
@@ -224,9 +222,7 @@ class LanguageModelObjective(Objective):
     def linking_loss(self, encoder, layout, params, buckets, rng):
         """L_el alone, over texts: (loss, metrics), and their Encoded."""
         params = normalize_entity_table(params)
-        encoded = self.model(encoder).encode(
-            params, layout, [bucket.texts for bucket in buckets], rng
-        )
+        encoded = self.model(encoder).encode(params, layout, [b.texts for b in buckets], rng)
         loss, metrics = _linking_loss(
             encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout
         )
