@@ -121,10 +121,7 @@ def map_rows_cached(
 
 
 def remove(folder: str | os.PathLike, name: str) -> int:
-    """Removes results from the folder `name` and those below it; returns the bytes freed.
-
-    It may be missing; it lies on disk. InputError: it is a link, or reached through one.
-    """
+    """Removes results from the folder `name`; returns the bytes freed. InputError: a link."""
     removed = []
     for each in files.names_below(folder, name):
         whole = files.whole_name(each)

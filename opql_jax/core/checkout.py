@@ -1,7 +1,4 @@
-"""The project's own files: gin files, tables of data, the released encoder and reader.
-
-Gin files stand at the top of a checkout, and inside of the package where that was installed.
-"""
+"""The project's own files, of a checkout or the package: gin files, tables, released models."""
 
 import pathlib
 import re

@@ -1,8 +1,4 @@
-"""One program in several JAX processes: joining, synchronising, and placing arrays.
-
-Each process holds the devices of its host, and all run the same program. With one process, every
-function here does what it says without communicating.
-"""
+"""One program in several JAX processes, each of a host; one alone communicates with nobody."""
 
 import contextlib
 import os

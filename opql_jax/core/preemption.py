@@ -94,10 +94,7 @@ class PreemptionGuard:
 
 
 def exit_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP end this process with a line and status 75, Ctrl-C with 130.
-
-    For binaries, before their imports; `PreemptionGuard` and `run_binary` are exceptions.
-    """
+    """From now on SIGTERM and SIGHUP end this binary with a line and status 75, Ctrl-C with 130."""
     received, sent = os.pipe()
     os.set_blocking(sent, False)
     # C code writes the numbers of signals there, even while the main thread is inside a library.
@@ -116,10 +113,7 @@ def exit_on_signals() -> None:
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, also after `exit_on_signals`.
-
-    For prompts, which leave calls of JAX to other threads, as an exception may break it.
-    """
+    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, where no JAX may run."""
     global _interrupts_raise
     if signal.getsignal(signal.SIGINT) is _leave_to_thread:
         _interrupts_raise = True

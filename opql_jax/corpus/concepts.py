@@ -29,10 +29,7 @@ _Place = tuple[int, int]
 
 
 def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list[list[Span]]:
-    """The concepts that define the subjects of texts: of each text by start, disjoint.
-
-    None overlaps the names that were recognised; a text without names has no subject to ask for.
-    """
+    """The concepts that define the subjects of texts with names: of each by start, disjoint."""
     phrases = [list(definition(t)) if spans else [] for t, spans in zip(texts, names, strict=True)]
     words = [list(_common(t, phrase, spans)) for t, phrase, spans in zip(texts, phrases, names)]
     whole = _documents(texts, words)

@@ -97,10 +97,7 @@ def _check_entity(field: str, entity: str, known: Collection[str] | None) -> Non
 
 
 def document_from_json(record: Any) -> Document:
-    """`{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`, not yet validated.
-
-    An id may be a number. InputError if a field is missing or of another JSON type.
-    """
+    """Of `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`, or InputError."""
     check_object(record, 'id', 'title', 'text')
     mentions = record.get('mentions')
     if not isinstance(mentions, list | None):
@@ -122,11 +119,7 @@ def read_jsonl(
     max_reject_fraction: float = 0.01,
     known_entities: Collection[str] | None = None,
 ) -> list[Document]:
-    """A JSON Lines corpus's good documents (`document_from_json`), in order.
-
-    See `rejected.convert_lines` and `validate`. InputError if there is none, or too many lines are
-    bad.
-    """
+    """A JSON Lines corpus's good documents, in order; see `rejected.convert_lines`."""
     seen: dict[str, int] = {}
 
     def convert(number: int, record: object) -> Document:

@@ -60,10 +60,7 @@ _PERSONS = 100
 
 
 def pronouns(
-    text: str,
-    mentions: Sequence[Mention],
-    kinds: Mapping[str, str],
-    said: Sequence[Turn] = (),
+    text: str, mentions: Sequence[Mention], kinds: Mapping[str, str], said: Sequence[Turn] = ()
 ) -> list[Mention]:
     """The pronouns that refer to persons whom their sentence does not name before.
 

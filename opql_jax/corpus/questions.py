@@ -95,10 +95,7 @@ def read_questions(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[Question]:
-    """Reads a question file in its order; for bad lines see `rejected.convert_lines`.
-
-    InputError names file, line and field, or the file without a question.
-    """
+    """The questions of a file in order; InputError names file, line and field, or no question."""
     linker, seen = None, {}
 
     def convert(number: int, record) -> Question:
@@ -179,10 +176,7 @@ def check_text(field: str, text: object) -> None:
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
-    """The text of 'who starred in [Up]?' and the `(start, end)` of its topic, or InputError.
-
-    Its brackets are the first '[' and the last ']', as a topic may hold some.
-    """
+    """The text of 'who starred in [Up]?' and `(start, end)` from its first '[' to its last ']'."""
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:

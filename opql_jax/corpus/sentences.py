@@ -66,10 +66,7 @@ def _ends_sentence(text: str, gap: re.Match[str], in_lower_case: bool) -> bool:
 def sentence_numbers(
     starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray
 ) -> np.ndarray:
-    """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64.
-
-    Sentences begin at `starts`, passage by passage, of which each has `counts`.
-    """
+    """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64."""
     # One rising sequence, for a single search.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
     return np.searchsorted(keys, (passage.astype(np.int64) << 32) | offset, side='right')

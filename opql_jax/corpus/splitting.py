@@ -184,10 +184,7 @@ def _statements(text: str) -> list[spans.Span]:
 
 
 def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
-    """A text with spaces around its mentions, and the mentions moved.
-
-    Passages are tokenised so: the rest of a word ('s' of 'Americans') does not tell the name.
-    """
+    """A text with spaces around its mentions, as passages are tokenised, and the mentions moved."""
     cuts = unspaced_borders(text, mentions)
     return _with_spaces(text, 0, len(text), cuts), [
         (start + bisect.bisect_right(cuts, start), end + bisect.bisect_left(cuts, end), entity)

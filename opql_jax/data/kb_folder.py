@@ -114,10 +114,7 @@ class KBFolder:
         return {name: stated[name] if value is None else value for name, value in names.items()}
 
     def read(self) -> dict[str, str | None]:
-        """The stated parts: text, model, memory and, if there, retrieval and question_map.
-
-        InputError: there is no manifest, it is damaged, or it names what is no folder in it.
-        """
+        """The stated parts; InputError: no manifest, a damaged one, or one of no folder here."""
         self._require_folder()
         if not self.manifest.exists():
             # Links are left out, as nothing behind them is looked at.
@@ -182,10 +179,7 @@ class KBFolder:
                 self._state(parts)
 
     def change(self, stated: dict[str, str | None], **parts: str) -> None:
-        """States other parts in place of some of `stated`; a question map learnt meanwhile stays.
-
-        InputError: other parts than those of `stated` answer by now.
-        """
+        """States other parts in place of some of `stated`; InputError if others answer by now."""
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}
             if before | {'question_map': None} != stated | {'question_map': None}:

@@ -35,7 +35,7 @@ class MarkedCloze(NamedTuple):
 
 
 class ClozeTexts:
-    """Many passages, each with a mention to be predicted; others of its entity are hidden, too.
+    """Passages, each with a mention to be predicted, all mentions of whose entity are hidden.
 
     `base` [n] int64 are the tokens of each text without topics, each of which adds one.
     """

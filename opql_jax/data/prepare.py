@@ -238,10 +238,7 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as being prepared; removes the files of a killed run, except its parts.
-
-    The plan tells these from a user's files; InputError if the folder holds any of those.
-    """
+    """Marks a folder as being prepared; removes a killed run's files, but not its parts."""
     # Fails with a clear error where nothing may be written; taking the lock does not.
     directory.mkdir(exist_ok=True)
     if manifest_lib.is_folder_of(directory, tables.PLAN):

@@ -21,7 +21,7 @@ from opql_jax.corpus.json_lines import errors_at, read_lines, short_repr
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of MetaQA; mentions are linked by entity names.
+    """The reader of MetaQA's `folder`; mentions are linked by entity names.
 
     Attributes:
         folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.

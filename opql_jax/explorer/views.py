@@ -38,10 +38,7 @@ Span = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A fact of a path, as its citation says it, and the number of that on the page, from 1.
-
-    0 and None for a fact that was not read in the text.
-    """
+    """A fact of a path, as cited, and its number on the page, from 1; None and 0 if not read."""
 
     fact: Fact
     number: int
@@ -189,10 +186,7 @@ class Page(NamedTuple, Generic[T]):
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
 ) -> Page[tuple[str, str, int]]:
-    """Names, kinds and numbers of facts of entities with a text in their name, most facts first.
-
-    Dates and numbers come last.
-    """
+    """Names, kinds and numbers of facts of entities with a text in their name; values come last."""
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
@@ -204,10 +198,7 @@ def entities(
 
 
 def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
-    """What `document.html` shows of a document: its passages in pieces, and its sentences.
-
-    `cited` are characters of its text; `digest` tells that from any other.
-    """
+    """What `document.html` shows: passages in pieces, and sentences; `cited` are characters."""
     rows = _rows_of(kb.prepared, name)
     if not len(rows):
         removed = 'if a page led here, the document was removed since'

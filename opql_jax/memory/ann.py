@@ -371,11 +371,7 @@ def _warn_once(message):
 
 
 def check_files(directory, manifest: IndexManifest) -> None:
-    """Raises ManifestError unless an index has exactly ScaNN's files, as the manifest says.
-
-    ScaNN notices no damage, unpickles scann_docids.pkl if it is there, and opens the paths that its
-    list of files names.
-    """
+    """ManifestError unless an index has exactly ScaNN's files, as ScaNN notices no damage."""
     folder = pathlib.PurePath(manifest.folder)
     expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()
     if not re.fullmatch(FOLDER, manifest.folder) or manifest.files.keys() != expected:

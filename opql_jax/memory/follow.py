@@ -35,10 +35,7 @@ _PRECISION = lax.Precision.HIGHEST
 
 
 class MemoryArrays(NamedTuple):
-    """A memory of N entries over n entities, sorted by topic.
-
-    Entries are named by their rows; `Memory.ids` turns these into ids that outlive updates.
-    """
+    """A memory of N entries over n entities, sorted by topic; `Memory.ids` has the ids of rows."""
 
     topic: jax.Array  # [N] int32
     target: jax.Array  # [N] int32
@@ -63,11 +60,7 @@ class TopicSet(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """The result of one hop.
-
-    The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when
-    it is not finite.
-    """
+    """The result of one hop; a query's weights sum to 1, or are 0 without entries, or NaN."""
 
     # [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 if unused.
     entities: jax.Array
@@ -99,10 +92,7 @@ def _topic_scores(query_e, topics, entity_table, log_weights):
 def _relation_scores(query_r, rows, relations):
     """query_r . r_i for the entries `rows` [B, n] of each query, [B, n] float32."""
     return jnp.einsum(
-        'bd,bnd->bn',
-        query_r,
-        relations[rows].astype(jnp.float32),
-        precision=_PRECISION,
+        'bd,bnd->bn', query_r, relations[rows].astype(jnp.float32), precision=_PRECISION
     )
 
 
@@ -210,10 +200,7 @@ def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicS
 
 
 def weigh(queries: Queries, scores, entry_rows, targets) -> Followed:
-    """The weights of kept entries and of their targets, all [B, k]; with gradient to `scores`.
-
-    They are NaN of a query that is not finite, lest it is mistaken for one that leads nowhere.
-    """
+    """The weights of kept entries and their targets, all [B, k]; NaN if a query is not finite."""
     beta = masked_softmax(scores, entry_rows >= 0)
     entities, weights = aggregate(targets, beta)
     finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(
@@ -231,10 +218,7 @@ def follow(
     k: int,
     block: int = BLOCK,
 ) -> Followed:
-    """One hop from a weighted set of topics to the weighted set of their targets; see `top_k`.
-
-    `weights` and `beta` have a gradient to everything that `rescore` is differentiable in.
-    """
+    """One hop from weighted topics to weighted targets; see `top_k`, with gradient by `rescore`."""
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)
     targets = jnp.where(entry_rows >= 0, memory.target[jnp.maximum(entry_rows, 0)], -1)

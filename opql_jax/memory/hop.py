@@ -39,8 +39,7 @@ def by_target(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`follow.aggregate` of one query on the host: distinct targets, and weights float32.
 
-    `combine` makes the weight of a target of the masses [k] of its entries: their sum, or, with
-    np.maximum, the largest.
+    `combine` makes the weight of a target of the masses [k] of its entries: np.add or np.maximum.
     """
     entities, which = np.unique(targets, return_inverse=True)
     weights = np.zeros(len(entities))

@@ -45,10 +45,7 @@ def gelu(x):
 
 
 def _dot_general(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
-
-    Else XLA on CPU transposes operands of the kernel's gradient, which doubles its time.
-    """
+    """`lax.dot_general` of [..., contracted] and a kernel, written so that XLA on CPU is fast."""
     (axes, _), _ = dimension_numbers
     shape = inputs.shape[: axes[0]] + kernel.shape[len(axes) :]
     width = math.prod(kernel.shape[: len(axes)])
@@ -258,11 +255,7 @@ class RelationEncoder(nn.Module):
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds marked pairs and the mentions around: r [n, d_r], m [n, C, d_e], float32.
-
-        `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any
-        position of the row.
-        """
+        """Embeds pairs, and mentions at `context` [n, C] int32: r [n, d_r], m [n, C, d_e]."""
         positions = jnp.concatenate([r1[:, None], r2[:, None], context], axis=1)
         h = self.hidden(tokens, deterministic, positions).astype(jnp.float32)
         return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
@@ -272,11 +265,7 @@ class RelationEncoder(nn.Module):
         return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
-        """The last layer at mentions' ends, for `relate_spans`: [n, M, 2, hidden_size] float32.
-
-        `first` and `last` [n, M] int32 are the mentions' first and last tokens; unused slots may
-        hold any position of the row.
-        """
+        """The last layer at `first` and `last` tokens [n, M]: [n, M, 2, hidden_size] float32."""
         h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
         return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
 
@@ -364,10 +353,7 @@ class RelationEncoder(nn.Module):
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L].
-
-        Not -inf, as rows of nothing but padding, which fill up a batch, must stay finite.
-        """
+        """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L]."""
         hidden = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if not self.relative_buckets:
             return hidden
@@ -411,10 +397,7 @@ _NO_OTHER_NUMBERS = set(
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
-    """Raises InputError if an encoder computes otherwise than its start, in ways no shape shows.
-
-    The start, at the path `start`, is of the class `kind` with `fields` or else its defaults.
-    """
+    """InputError if an encoder computes otherwise than its `start` in ways no shape shows."""
     if (given := type(encoder)) is not kind:
         raise InputError(
             f'{start} is of the class {kind.__name__}, and the encoder that is trained '

@@ -1,7 +1,4 @@
-"""Losses over relation and entity embeddings, as pure functions of arrays.
-
-That of relation following stands with its module, in `models.follower`.
-"""
+"""Losses over relation and entity embeddings, as pure functions of arrays."""
 
 import jax
 import jax.numpy as jnp

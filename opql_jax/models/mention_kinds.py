@@ -1,7 +1,4 @@
-"""The kind of a mention by its vector: person, organisation, place, or another thing.
-
-A recogniser that goes by spelling takes Brenwick for a person; its context shows it is a place.
-"""
+"""The kind of a mention by its vector, not by its spelling: person, organisation, place, thing."""
 
 from __future__ import annotations
 

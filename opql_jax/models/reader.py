@@ -125,18 +125,11 @@ class Reader:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader, 'default' for this package's; ManifestError if there is none.
-
-        One that is open in this program is given again, with all that it has compiled.
-        """
+        """Opens a released reader, or gives the open one again; ManifestError if there is none."""
         return _load(os.fspath(RELEASED_READER if folder == 'default' else folder))
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Reading]:
-        """Reads each question, in plain words, with its passages.
-
-        These are texts, best first, see `data.reading.titled`; of what is too long together the
-        last are cut.
-        """
+        """Reads questions in plain words, each with passages, best first; the last are cut."""
         inputs = [
             reading_input(
                 self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True

@@ -46,10 +46,7 @@ _FEW, _FAR = 128, 60.0
 
 
 def chunk_rows(chunk: int | None, layout, on_tpu: int) -> int:
-    """Rows a device scores at once: `chunk`, or what suits a CPU, or `on_tpu` elsewhere.
-
-    To a TPU each operation of a chunk costs a microsecond. InputError below 1.
-    """
+    """Rows a device scores at once: `chunk`, else for a CPU or `on_tpu`; InputError below 1."""
     if chunk is None:
         return DEFAULT_CHUNK if platform_of(layout.mesh) == 'cpu' else on_tpu
     if chunk < 1:
@@ -202,10 +199,7 @@ def _sum_over_owners(compute, table, ids, values, mesh: Mesh):
 
 
 def _over_rows(shard, layout: Layout, inputs, outputs):
-    """`jax.shard_map` of a scan of each device's rows.
-
-    The check does not see through the scan that what was summed over devices is the same on each.
-    """
+    """`jax.shard_map` of a scan of each device's rows, unchecked as it cannot see through it."""
     return jax.shard_map(
         shard, mesh=layout.mesh, in_specs=inputs, out_specs=outputs, check_vma=False
     )

@@ -210,11 +210,7 @@ def sharding_spec(
 
 
 def place(tree, layout: entity_table.Layout, trainable):
-    """Puts a state, or parameters, on the devices of `layout`.
-
-    A trained entity table and its moments are split by rows; so are trained matrices of the
-    encoder, with theirs (`fsdp`). Everything else lies whole on each device.
-    """
+    """Puts a state, or parameters, on devices: E and trained matrices split, all else whole."""
 
     def put(path, x):
         split = sharding_spec(path, x.shape, layout, trainable)

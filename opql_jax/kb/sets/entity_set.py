@@ -67,8 +67,7 @@ class EntitySet(WeightedEntities):
     def follow(self, relation: str, inverse: bool = False) -> EntitySet:
         """The entities that members have a relation to, in words: 'directed', 'was born in'.
 
-        `film.follow('directed', inverse=True)` are its directors: the words stand between what is
-        looked for and a member.
+        `film.follow('directed', inverse=True)` are its directors, before whom the words stand.
         """
         check_string('relation', relation)
         return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))

@@ -210,10 +210,7 @@ def group_by_relation(
 def episode_accuracies(
     vectors, groups, ways: int, shots: int, episodes: int, seed: int
 ) -> np.ndarray:
-    """The share of right queries of each episode, [episodes] float64: N `ways`, K `shots`.
-
-    `vectors` [n, d] are of the sentences that `group_by_relation` grouped; `seed` of the draws.
-    """
+    """The share of right queries of each episode, [episodes] float64: N `ways`, K `shots`."""
     used = np.concatenate([same for texts in groups for same in texts])
     centred = vectors - vectors[used].mean(axis=0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)

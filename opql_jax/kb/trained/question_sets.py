@@ -1,8 +1,4 @@
-"""Answers question sets and scores them: what `infer` and `eval` do, for every model.
-
-The two meet only in the predictions file, so predictions made elsewhere are scored by the same
-code.
-"""
+"""Answers question sets, and scores predictions files, made here or elsewhere."""
 
 import hashlib
 import pathlib

@@ -26,10 +26,7 @@ _BATCH = 64
 
 
 class TrainedKB(VirtualKB):
-    """Text, a model that was trained on it, and the memory that the model searches, if it has one.
-
-    `entity_table` is E [n_entities, d_e] as searched, with rows of entities that were injected.
-    """
+    """Text, a model trained on it, its memory, if any, and E `entity_table` as it is searched."""
 
     _answerer: FollowerAnswerer | LanguageModelAnswerer
 
