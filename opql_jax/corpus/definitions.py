@@ -7,7 +7,7 @@ The noun of a definition is better evidence of a kind than the name is: there ar
 import re
 from collections.abc import Iterator
 
-from opql_jax.corpus.words import word_list
+from opql_jax.corpus.words import alternatives, word_list
 
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
@@ -109,21 +109,7 @@ def guides_to(title: str, name: str) -> bool:
 
 
 # Nouns for things of a kind, as patterns.
-PERSON = (
-    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child'
-    '|children|brother|sister|siblings?|actors?|actress|directors?|authors?|writers?|screenwriters?'
-    '|composers?|singers?|performers?|artists?|architects?|producers?|creators?|founders?'
-    '|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?'
-    '|coach'
-)
-PLACE = (
-    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island'
-    '|district|capital|birthplace'
-)
-GROUP = (
-    'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
-)
-WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
+PERSON, PLACE, GROUP, WORK = map(alternatives, ('persons', 'places', 'groups', 'works'))
 _KINDS = {'person': PERSON, 'place': PLACE, 'organisation': GROUP, 'work': WORK}
 
 

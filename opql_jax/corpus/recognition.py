@@ -341,9 +341,7 @@ _RUN = re.compile(
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
 FUNCTION_WORDS = word_list('function_capitalised')
 
-_SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
-    'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()
-)
+_SENTENCE_WORDS = FUNCTION_WORDS | word_list('auxiliaries_capitalised')
 # Follows the name of the subject of a sentence.
 _ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
 _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from opql_jax.corpus.layout import goes_on
+from opql_jax.corpus.words import word_list
 
 # Between cells of a row, and between a heading and its cell.
 CELL, LABEL = ' | ', ': '
@@ -20,12 +21,8 @@ _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
 # Fewest lines of a table without a rule below its headings, and fewest cells, except with tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
-_NAMES_OF_LABELS = frozenset(
-    '|attribute|attributes|detail|details|field|key|label|parameter|property'.split('|')
-)
-_NAMES_OF_VALUES = frozenset(
-    '|content|data|description|details|information|value|values'.split('|')
-)
+_NAMES_OF_LABELS = word_list('headings_of_labels') | {''}
+_NAMES_OF_VALUES = word_list('headings_of_values') | {''}
 # Longest heading, and how many times longer headings may make a table.
 _LONGEST_HEADING, _LONGER = 60, 6
 # Labels of infoboxes; without a colon before a value that begins as a name or a number does.
