@@ -24,9 +24,9 @@ from timing import DATA, make_parser, show
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import run
 from opql_jax.recipes.retrieval import SETS, steps_of
+from opql_jax.recipes.step import Options
 from opql_jax.retrieval import rank, view
 
 # What is left out, by the weights that make it count nothing; a link of weight -inf is not

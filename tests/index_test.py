@@ -40,7 +40,7 @@ def of_files(tmp_path_factory):
     ],
     ids=['a list', 'a DataFrame with gaps'],
 )
-def test_texts_in_memory_say_what_files_say(texts, tmp_path, of_files):
+def test_plain_text_say_what_files_say(texts, tmp_path, of_files):
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
     assert [row[1:] for row in documents(kb)] == [row[1:] for row in documents(of_files)]
     question = 'Where did the father of Ada Lovelace die?'

@@ -16,8 +16,7 @@ from opql_jax.kb.build_memory import build_memory
 from opql_jax.memory.build import AVERAGED_MENTIONS
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.recipes import catalog, paper
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import placed
+from opql_jax.recipes.step import Options, placed
 from opql_jax.training import trainer
 
 from examples import examples

@@ -10,7 +10,7 @@ import pytest
 
 from opql_jax import cli
 from opql_jax.datasets import plain_text
-from opql_jax.datasets.texts_in_memory import as_sources
+from opql_jax.datasets.plain_text import as_sources
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 

@@ -54,9 +54,7 @@ def options(
     debug: Annotated[bool, typer.Option('--debug', help='Show the traceback of an error.')] = False,
     version: Annotated[
         bool,
-        typer.Option(
-            '--version', help='Show the version and exit.', callback=_print_version, is_eager=True
-        ),
+        typer.Option('--version', help='Show the version.', callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Checks and sets up what all commands need; `main` reads `debug`."""
@@ -110,14 +108,11 @@ def index(
     encoder: Annotated[
         str,
         typer.Option(
-            metavar='FOLDER',
-            help='A released encoder, in place of the one that ships with the package.',
+            metavar='FOLDER', help='A released encoder, in place of the one in the package.'
         ),
     ] = 'default',
     max_reject_fraction: MaxRejectFraction = 0.01,
-    engine: Annotated[
-        Literal['local', 'spark'], typer.Option(help='Where text is read and encoded.')
-    ] = 'local',
+    engine: Annotated[Literal['local', 'spark'], typer.Option(help='Where it runs.')] = 'local',
     as_json: Json = False,
 ) -> None:
     """Make a knowledge base of text.
@@ -178,8 +173,7 @@ def ask(
     index: Annotated[
         str | None,
         Option(
-            metavar='FOLDER',
-            help='An index of the memory, which a trained model then searches whole.',
+            metavar='FOLDER', help='An index of the memory, for a trained model to search whole.'
         ),
     ] = None,
 ) -> None:
@@ -205,9 +199,7 @@ def ask(
 @app.command()
 def retrieve(
     kb: KB,
-    question: Annotated[
-        str | None, Argument(metavar='QUESTION', help='One question; or give --questions.')
-    ] = None,
+    question: Annotated[str | None, Argument(metavar='QUESTION', help='A single question.')] = None,
     questions: Annotated[
         str | None, Option(metavar='FILE', help='JSON Lines: {"id", "question"}.')
     ] = None,
@@ -254,10 +246,7 @@ def train(
     from opql_jax.kb.trained.train_questions import MOST, train_questions
 
     report = train_questions(kb, questions, most=most or MOST, seed=seed)
-    if as_json:
-        print_json(dataclasses.asdict(report))
-    else:
-        print(report)
+    print_json(dataclasses.asdict(report)) if as_json else print(report)
 
 
 @app.command()
@@ -330,18 +319,15 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
     started = time.monotonic()
     freed = compact(kb)
-    if as_json:
-        _print_record({'freed_bytes': freed}, started)
-    else:
-        print(f'freed {freed / 1e6:.1f} MB')
+    told = f'freed {freed / 1e6:.1f} MB'
+    _print_record({'freed_bytes': freed}, started) if as_json else print(told)
 
 
 @app.command()
 def info(
     kb: KB,
     html: Annotated[
-        str | None,
-        Option(metavar='FILE', help='Also write it as a page, with what was left out.'),
+        str | None, Option(metavar='FILE', help='Also write it as a page, with what was left out.')
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -368,8 +354,7 @@ def info(
 
 @app.command()
 def export(
-    kb: KB,
-    out: Annotated[str, Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.')],
+    kb: KB, out: Annotated[str, Option(metavar='FILE', help='Ends in .csv, .graphml or .nt.')]
 ) -> None:
     """Write what was read as a table or a graph.
 

@@ -33,7 +33,7 @@ def print_lines(text: str) -> None:
 
     shown = Text(printable(text))
     for pattern, style in _STYLES.items():
-        shown.highlight_regex(re.compile(pattern, re.MULTILINE), style)
+        shown.highlight_regex(re.compile(pattern, re.M), style)
     Console().print(shown, soft_wrap=True)
 
 

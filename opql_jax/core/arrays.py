@@ -40,13 +40,10 @@ Size = int | str
 class ArraySchema:
     """What an array has to be.
 
-    Attributes:
-        dtype, shape: by name, in this machine's byte order; the size of each dimension, None for
-            any. A file may hold int32 and int64 as uint16, see `narrowed`.
-        ids: exclusive bounds of integers from 0, one for all or one for each column.
-        offsets: whether the numbers begin at 0 and never fall.
-        total: what integers add up to.
-        largest: the largest magnitude of other numbers; None if `bad_row` checks them later.
+    `dtype` and `shape`, None for any size, are of this machine's byte order; a file may hold int32
+    and int64 as uint16 (`narrowed`). `ids` are exclusive bounds of integers from 0, one for all or
+    one for each column; `offsets` begin at 0 and never fall; integers add up to `total`; and
+    `largest` is the largest magnitude of other numbers, None if `bad_row` checks them later.
     """
 
     dtype: str

@@ -40,9 +40,9 @@ def map_cached(
     """Yields `stage(batch)` in order; maps only the batches whose results are not in the folder.
 
     The stage is a pure function, whose results have the `schema`; `folder` exists, and keeps those
-    of no other. Its files are read and written in this process, wherever the stage runs. A file is
-    named by the SHA-256 of the batch, and holds that of the rest, an Arrow file; a damaged one is
-    made again. InputError: something that would be read or written is a link, or no file.
+    of no other. Its files, read and written in this process, are named by the SHA-256 of the batch,
+    and hold that of the rest, an Arrow file; a damaged one is made again. InputError: one is a
+    link, or no file.
     """
     # Names of files, and whether they are being made.
     drawn: collections.deque[tuple[str, bool]] = collections.deque()
@@ -121,10 +121,7 @@ def map_rows_cached(
 
 
 def remove(folder: str | os.PathLike, name: str) -> int:
-    """Removes results from the folder `name` and those below it; returns the bytes freed.
-
-    It may be missing; it lies on disk. InputError: it is a link, or reached through one.
-    """
+    """Removes results from the folder `name`; returns the bytes freed. InputError: a link."""
     removed = []
     for each in files.names_below(folder, name):
         whole = files.whole_name(each)

@@ -1,10 +1,8 @@
-"""Where the project's own files lie: gin files, the released encoder and the released reader.
-
-Gin files stand at the top of a checkout, and inside of the package where that was installed.
-"""
+"""The project's own files, of a checkout or the package: gin files, tables, released models."""
 
 import pathlib
 import re
+import tomllib
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 IN_CHECKOUT = (_PACKAGE.parent / 'gin' / 'train.gin').is_file()
@@ -18,3 +16,8 @@ def with_includes(path: pathlib.Path) -> str:
     """The text of a gin file, with included files in place of the lines that include them."""
     included = lambda match: with_includes(GIN_ROOT / match[1])
     return re.sub(r"^include '(.+)'$", included, path.read_text(encoding='utf-8'), flags=re.M)
+
+
+def load_toml(name: str) -> dict:
+    """The content of a table of data, by its path in the package."""
+    return tomllib.loads((_PACKAGE / name).read_text(encoding='utf-8'))

@@ -1,8 +1,4 @@
-"""One program in several JAX processes: joining, synchronising, and placing arrays.
-
-Each process holds the devices of its host, and all run the same program. With one process, every
-function here does what it says without communicating.
-"""
+"""One program in several JAX processes, each of a host; one alone communicates with nobody."""
 
 import contextlib
 import os
@@ -19,12 +15,10 @@ from opql_jax.core.errors import InputError
 def initialize(environ: Mapping[str, str] = os.environ, handle_preemption: bool = True) -> None:
     """Joins the other processes; to be called before anything else uses JAX.
 
-    With OPQL_DISTRIBUTED=1 JAX finds the others, as it can on Cloud TPU and under Slurm.
-    OPQL_COORDINATOR (HOST:PORT of process 0), OPQL_PROCESSES (their number) and OPQL_PROCESS
-    (from 0) name them instead.
-
-    With `handle_preemption` JAX takes SIGTERM, for a `PreemptionGuard`. InputError: a variable is
-    missing or no number, or JAX finds no others.
+    With OPQL_DISTRIBUTED=1 JAX finds the others, as on Cloud TPU and under Slurm; or
+    OPQL_COORDINATOR (HOST:PORT of process 0), OPQL_PROCESSES (their number) and OPQL_PROCESS (from
+    0) name them. With `handle_preemption` JAX takes SIGTERM, for a `PreemptionGuard`. InputError: a
+    variable is missing or no number, or JAX finds no others.
     """
     jax.config.update('jax_enable_preemption_service', handle_preemption)
     if 'OPQL_PROCESSES' not in environ:

@@ -48,10 +48,7 @@ def _told(error: InputError | OSError | MemoryError) -> str:
 
 
 class Preempted(SystemExit):
-    """The process was asked to stop and has saved its state: the same command goes on from there.
-
-    Binaries exit with `CODE`, upon which the scripts in launch/ run the command again.
-    """
+    """Asked to stop, state saved: binaries exit with `CODE`, and launch/ runs them again."""
 
     CODE = 75  # EX_TEMPFAIL of sysexits.h
 

@@ -206,10 +206,7 @@ def _listed(folder, name) -> list[tuple[str, bool]]:
 
 
 def remove_below(folder: str | os.PathLike, names: Iterable[str]) -> int:
-    """Removes files below a folder by name, links but not their targets; returns the bytes freed.
-
-    Those that are missing, are folders, or would be reached through a link are passed over.
-    """
+    """Removes files below a folder by name, of links not the targets; returns the bytes freed."""
     freed = 0
     # What is behind a link is somebody else's.
     passed_over = FileNotFoundError, NotADirectoryError, InputError
@@ -231,9 +228,7 @@ def remove_empty(folder: str | os.PathLike, name: str) -> None:
     parent, _, last = name.rpartition('/')
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError):
         with _folder_below(folder, name) as handle:
-            inner = [
-                each for each in os.listdir(handle) if stat.S_ISDIR(_lstat(each, handle).st_mode)
-            ]
+            inner = [one for one in os.listdir(handle) if stat.S_ISDIR(_lstat(one, handle).st_mode)]
         for each in inner:
             remove_empty(folder, f'{name}/{each}')
         with _folder_below(folder, parent) as handle:

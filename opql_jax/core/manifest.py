@@ -1,17 +1,11 @@
 """Manifests: the file that makes a folder written by this package complete.
 
-A prepared folder, a memory and a search index are each a folder with a `manifest.json`, which is
-written last. It states the format and its version, the size and SHA-256 of every other file, the
-fields that its kind of folder declares (`Manifest`), and a checksum of all this:
-
-    {"format": "opql-memory", "version": 1, ..., "files": {"topic.npy": {"bytes": 4128,
-     "sha256": "9f86d0..."}, ...},
-     "checksum": "e3b0c4..."}
-
-A folder without a manifest is unfinished; a folder whose files differ from its manifest is damaged.
-Sizes are compared when a folder is opened (`check_files`), and the content of a file before it is
-read (`checked_file`). The manifest of a knowledge base, `model.json` and the plans of unfinished
-folders have the same form, without files (`Header`).
+A prepared folder, a memory and a search index each have a `manifest.json`, written last: the format
+and its version, the size and SHA-256 of every other file, the fields that its kind of folder
+declares (`Manifest`), and a checksum of all this. A folder without one is unfinished, one whose
+files differ from it is damaged. Sizes are compared when a folder is opened (`check_files`), and the
+content of a file before it is read (`checked_file`). The manifest of a knowledge base, `model.json`
+and the plans of unfinished folders have the same form, without files (`Header`).
 """
 
 from __future__ import annotations
@@ -73,13 +67,9 @@ FileName = Annotated[str, msgspec.Meta(pattern=r'^\w[\w.-]*\Z')]
 class FolderFormat(Generic[H]):
     """A kind of folder.
 
-    Attributes:
-        name, version: in the manifest, such as 'opql-prepared'; the one version that this package
-            reads and writes.
-        noun, writer: for messages, such as 'a prepared folder'; the command that writes such
-            folders.
-        manifest, file: the class of its manifests, and the name of the file.
-        repair: what to do about a damaged folder, if not to write it again.
+    `name` and `version`, the one that is read and written, stand in the manifest, a `manifest` in
+    `file`. Messages call it a `noun`, say which command is its `writer`, and how to `repair` a
+    damaged one, if not to write it again.
     """
 
     name: str
@@ -109,8 +99,7 @@ def write_manifest(
 ) -> H:
     """Writes the manifest of a folder whose other files are complete; returns what it holds.
 
-    `fields` are those that the kind of folder declares; `digests` the `files.digest` of every file,
-    by its path relative to the folder, None for a kind that lists none.
+    `digests` are the `files.digest` of every file, by its relative path, None for a kind without.
     """
     header = {'format': format.name, 'version': format.version}
     listed = {} if digests is None else {'files': dict(sorted(digests.items()))}
@@ -127,10 +116,9 @@ def sealed(stated: dict) -> bytes:
 
 
 def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
-    """Whether a folder is one of this format, and so may be written.
+    """Whether a folder is one of this format, and so may be written: users' files may look alike.
 
-    Users may have files of the name of its manifest. InputError: it states the format and is not
-    what this program wrote, or is a link or no file.
+    InputError: it states the format and is not what this program wrote, or is a link or no file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -146,8 +134,8 @@ def is_folder_of(folder: str | os.PathLike, format: FolderFormat) -> bool:
 def read_manifest(folder: str | os.PathLike, format: FolderFormat[H]) -> H:
     """The manifest of a folder on disk or in a bucket; `check_files` compares the files with it.
 
-    ManifestError: there is none of this format and version, or it is not what was written.
-    InputError: it is a link, or no file.
+    ManifestError: none of this format and version, or an altered one. InputError: a link, or no
+    file.
     """
     try:
         content = files.read_below(folder, format.file)
@@ -176,12 +164,14 @@ def _verified(content: bytes, folder: str | os.PathLike, format: FolderFormat[H]
 
 
 class Plan(Header, forbid_unknown_fields=True, kw_only=True):
-    """Noted before an update writes, so that all its leftovers are removed and nothing else.
-
-    `names` are what it writes or replaces; those that the manifest lacks may be removed.
-    """
+    """Noted before an update writes `names`, so that its leftovers are removed and nothing else."""
 
     names: list[FileName]
+
+
+def plan_format(name: str, noun: str, writer: str, file: str) -> FolderFormat[Plan]:
+    """The format of a `Plan`, version 1."""
+    return FolderFormat(name, 1, noun, writer, Plan, file, 'delete this file')
 
 
 def plan_update(
@@ -216,11 +206,7 @@ def check_files(folder: pathlib.Path, manifest: Manifest, format: FolderFormat) 
 def checked_file(
     folder: pathlib.Path, name: str, manifest: Manifest, format: FolderFormat
 ) -> pathlib.Path:
-    """The path of a file to read, once its content was compared with its digest.
-
-    That is done once for each state of the file. ManifestError: the manifest does not list it, or
-    it has another content. InputError: it is a link, or reached through one.
-    """
+    """The path of a file to read, once its content was compared with the digest that is listed."""
     file = folder / name
     if (digest := manifest.files.get(name)) is None:
         raise format.damaged(folder / format.file, f'lists no file {name}')

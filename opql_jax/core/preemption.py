@@ -1,11 +1,10 @@
 """How a binary ends on SIGTERM, which clusters send before they take a machine, Ctrl-C or a hangup.
 
 An exception in a signal handler would unwind the stack while XLA's threads are at work, which
-crashes the process, and would have to wait while XLA compiles. So a thread waits for signals, and
-ends the process on the spot. Nothing on disk is lost, as files appear whole or not at all. A
-hangup, the end of the terminal, becomes a SIGTERM. A training loop, which has its state to save,
-polls a `PreemptionGuard`; a process that waits for another in `run_binary` passes the signal on; a
-prompt goes on after Ctrl-C, and calls `raise_on_interrupt`.
+crashes the process. So a thread waits for signals, and ends the process on the spot; nothing on
+disk is lost, as files appear whole or not at all. A hangup becomes a SIGTERM. A training loop,
+which has its state to save, polls a `PreemptionGuard`; `run_binary` passes the signal on; a prompt
+goes on after Ctrl-C, and calls `raise_on_interrupt`.
 """
 
 import contextlib
@@ -95,10 +94,7 @@ class PreemptionGuard:
 
 
 def exit_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP end this process with a line and status 75, Ctrl-C with 130.
-
-    For binaries, before their imports; `PreemptionGuard` and `run_binary` are exceptions.
-    """
+    """From now on SIGTERM and SIGHUP end this binary with a line and status 75, Ctrl-C with 130."""
     received, sent = os.pipe()
     os.set_blocking(sent, False)
     # C code writes the numbers of signals there, even while the main thread is inside a library.
@@ -117,10 +113,7 @@ def exit_on_signals() -> None:
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, also after `exit_on_signals`.
-
-    For prompts, which leave calls of JAX to other threads, as an exception may break it.
-    """
+    """From now on Ctrl-C raises KeyboardInterrupt in the main thread, where no JAX may run."""
     global _interrupts_raise
     if signal.getsignal(signal.SIGINT) is _leave_to_thread:
         _interrupts_raise = True

@@ -72,10 +72,7 @@ def map_ordered(
 
 
 class LimitedProcess:
-    """Calls functions in a process of its own: parsers that may use any amount of memory and time.
-
-    A context manager. The process starts with the first call, and after one it did not survive.
-    """
+    """Calls functions in a process of its own, for parsers that may take any memory and time."""
 
     def __init__(self, memory: int):
         """Takes the bytes that the process may use besides Python itself."""
@@ -165,11 +162,7 @@ def _address_space() -> int:
 
 @contextlib.contextmanager
 def _main_hidden() -> Iterator[None]:
-    """Lets processes that are started meanwhile begin without the program of this one.
-
-    They would run the script's top level again, or fail to find it, as at a prompt. Until they are
-    started, other threads cannot pickle what the script defines.
-    """
+    """Lets processes that are started meanwhile begin without the program of this one."""
     with _hiding:
         main = sys.modules['__main__']
         sys.modules['__main__'] = types.ModuleType('__main__')

@@ -16,10 +16,7 @@ T = TypeVar('T')
 def logged(
     parts: Iterable[T], total: int, what: str, count: Callable[[Any], int] = len
 ) -> Iterator[T]:
-    """Yields the parts of some work, and logs '512/4773 passages encoded  85.2/s  ETA 50s'.
-
-    `total` counts items, `what` names them, and `count` gives those of a part.
-    """
+    """Yields the parts of some work, and logs '512/4773 passages encoded  85.2/s  ETA 50s'."""
     done, started = 0, time.monotonic()
     last = started
     for part in parts:

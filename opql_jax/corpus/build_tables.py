@@ -39,15 +39,12 @@ def build_tables(
 ) -> dict:
     """Writes entities, passages and pairs.parquet into a folder, the same bytes for the same input.
 
-    Args:
-        documents: the corpus, read as a stream and more than once; ids are unique.
-        vocab: the entities; those never mentioned stay, with count 0.
-        split: maps `splitting.split_batch` over batches, in order.
-        base: the corpus that this one extends: its passages come first, and `vocab` begins with its
-            entities. Pairs, counts and rates are of both together.
-
-    Returns the `dropped_entities` and `counts` of `tables.PreparedManifest`. InputError if the
-    corpus is empty, has no pair, or names an entity that the vocabulary lacks.
+    Documents, with unique ids, are read as a stream and more than once; entities that they never
+    mention stay, with count 0. `split` maps `splitting.split_batch` over batches, in order.
+    Passages of the extended corpus `base` come first, `vocab` begins with its entities, and pairs,
+    counts and rates are of both. Returns the `dropped_entities` and `counts` of
+    `tables.PreparedManifest`. InputError: the corpus is empty, has no pair, or names an entity that
+    the vocabulary lacks.
     """
     directory = Path(directory)
     if not len(documents):

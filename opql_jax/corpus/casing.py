@@ -18,42 +18,20 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, overlap
+from opql_jax.corpus.words import word_list
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Fewest words of a sentence in capitals; one is enough where this share of the text is in capitals.
 _WORDS, _OF_TEXT = 4, 0.8
 # Fewest words of a text to say that it is in one case.
 _TOLD = 8
-_FUNCTION_WORDS = frozenset(
-    'a about above after again against all also although am among an and another any '
-    'anybody anyone anything are as at be because been before being below between both but '
-    'by can could did do does during each either else every everybody everyone everything '
-    'few for from had has have he her here hers herself him himself his how however if in '
-    'into is it its itself just many may me might mine more most much must my myself '
-    'neither no nobody nor not nothing now of off on once one only onto or other our ours '
-    'out over own per quite same shall she should since so some somebody someone something '
-    'such than that the their theirs them themselves then there these they this those '
-    'though through thus to too toward towards under until unto up upon us very was we were '
-    'what when where whether which while who whom whose why will with within without would '
-    'yes yet you your yours mr mrs ms dr etc'.split()
-)
-_ALWAYS = frozenset(
-    'i january february march april june july august september october november december '
-    'monday tuesday wednesday thursday friday saturday sunday mr mrs ms dr english french '
-    'german american british'.split()
-)
-_BESIDE = frozenset(
-    'east fort great lake lower mount new north northern old port river saint south southern '
-    'st upper west western'.split()
-)
+_FUNCTION_WORDS = word_list('function')
+_ALWAYS = word_list('capitals')
+_BESIDE = word_list('beside_names')
 _PLACE_BEFORE = frozenset('from in near'.split())
-_NO_PLACES = frozenset(
-    'bed charge church college court fact favor favour front general hospital jail office '
-    'order part place practice prison school season summer autumn winter spring theory time '
-    'town turn university use view work addition life love math music art sport trade'.split()
-)
+_NO_PLACES = word_list('no_places')
 _ABSTRACT = re.compile(r'(?:tion|sion|ment|ness|ity|ism|ence|ance|ship|ing|ry|cy|logy|ics|s)$')
-_DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.IGNORECASE)
+_DAY_OR_YEAR = re.compile(r'\d ?MAY|MAY \d', re.I)
 _KINDS = ('noun', 'verb', 'adj', 'adv')
 _ARTICLES = frozenset('a an her his its our my the their this that these those your'.split())
 
@@ -119,13 +97,10 @@ def cased(
 ) -> list[str]:
     """Texts in which sentences in capitals, and texts without any, are written as prose is.
 
-    Each has as many characters as before.
-
-    Args:
-        texts: of all documents, which tell each other's names.
-        dictionary: gives the words that are no names; called where there is such a sentence.
-        recognise: is given such sentences with capitals at all words but function words; gives of
-            each the `[start, end)` of persons and places, and whether it is a person.
+    Each has as many characters as before. `texts` are of all documents, which tell each other's
+    names. `dictionary` gives the words that are no names, where there is such a sentence.
+    `recognise` takes such sentences, with capitals at all words but function words, and gives of
+    each the `[start, end)` of persons and places, and whether it is a person.
     """
     parts = [_in_one_case(text) for text in texts]
     if not any(parts):
@@ -247,9 +222,7 @@ def _sentence(
     gaps = [sentence[a.end() : b.start()] for a, b in zip(matches, matches[1:])]
     is_beside = [False, *(gap == ' ' for gap in gaps)]
     known = list(map(dictionary.has, lower))
-    is_new = [
-        in_capitals and not (is_known or w in _FUNCTION_WORDS) for w, is_known in zip(lower, known)
-    ]
+    is_new = [in_capitals and not (k or w in _FUNCTION_WORDS) for w, k in zip(lower, known)]
     is_name = [new or w in _ALWAYS or w in names for w, new in zip(lower, is_new)]
     begins = [match.start() for match in matches]
     for start, end, is_person in recognised:

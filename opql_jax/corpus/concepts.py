@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from opql_jax.corpus.definitions import definition
 from opql_jax.corpus.linking import DROP_FROM
 from opql_jax.corpus.spans import Span
+from opql_jax.corpus.words import word_list
 
 CONCEPT = 'concept'
 # Fewest documents that a word other than the noun must define.
@@ -22,23 +23,13 @@ _TOGETHER = 0.5
 # A concept of a larger share of many documents says nothing about any of them.
 _TOO_FREQUENT = 0.5
 _AFTER_NOUN = re.compile(r',|\s+(?:and|or)\b')
-# These tell one thing from others, and not what it is.
-_NO_CONCEPTS = frozenset(
-    'first second third fourth fifth sixth seventh eighth ninth tenth last next former current '
-    'only single several various other most main major large largest small located'.split()
-)
+_NO_CONCEPTS = word_list('no_concepts')
 
 _Place = tuple[int, int]
 
 
 def find_concepts(texts: Sequence[str], names: Sequence[Sequence[Span]]) -> list[list[Span]]:
-    """The concepts that define the subjects of texts: of each text by start, disjoint.
-
-    Args:
-        texts: of all documents.
-        names: what was recognised in each, which no concept overlaps. A text without names has no
-            subject that one could ask for.
-    """
+    """The concepts that define the subjects of texts with names: of each by start, disjoint."""
     phrases = [list(definition(t)) if spans else [] for t, spans in zip(texts, names, strict=True)]
     words = [list(_common(t, phrase, spans)) for t, phrase, spans in zip(texts, phrases, names)]
     whole = _documents(texts, words)

@@ -1,8 +1,4 @@
-"""Terms that a text defines in brackets.
-
-'Norgate Lines AS ("the Owner")', 'the Northern Rail Authority (NRA)', 'NRA (Northern Rail
-Authority)'.
-"""
+"""Terms that a text defines in brackets: 'Norgate Lines AS ("the Owner")', 'Northern Rail (NR)'."""
 
 import bisect
 import re

@@ -7,6 +7,8 @@ The noun of a definition is better evidence of a kind than the name is: there ar
 import re
 from collections.abc import Iterator
 
+from opql_jax.corpus.words import alternatives, word_list
+
 # The characters of a text in which its subject is defined.
 _BEGINNING = 400
 _IS_A = re.compile(
@@ -39,20 +41,8 @@ _WORD = re.compile(r'[^\W_](?:[\w’\'-]*\w)?')
 _AND = re.compile(r',?\s+and\s+|,\s+|\s+')
 # Maximum number of words of a definition; longer ones are not noun phrases.
 _MOST_WORDS = 10
-# A phrase goes on with these, and its noun has gone before.
-_ENDS = frozenset(
-    'about after against as at based before by during for from in into near of on one only or '
-    'starring than that the to under where which who whose with a an its his her their it he '
-    'she they is was are were has had'.split()
-)
-# First words of sentences without a subject, except in titles: 'Who Framed Roger Rabbit'.
-_NO_NAMES = _ENDS | frozenset(
-    'there here this that these those below above what when why how some many most all both '
-    'each every another other such i you we my our your everyone everybody someone somebody '
-    'nobody no not today yesterday tomorrow then now still yet once also however although '
-    'though while since because being until besides within throughout despite according if so '
-    'and but nor'.split()
-)
+_ENDS = word_list('after_nouns')
+_NO_NAMES = _ENDS | word_list('no_subjects')
 _SMALL = frozenset('a an and as at but by for from in nor of on or the to with'.split())
 _BEHIND_PARTICIPLES = frozenset('as at between by for from in near of on to under with'.split())
 # Lower-case words that no name contains.
@@ -115,30 +105,16 @@ def guides_to(title: str, name: str) -> bool:
     """Whether a title calls a text a guide to something of that name, as 'Ada user guide' does."""
     name = f'(?:the )?{re.escape(name)}'
     guide = rf"{name}(?:['’]s?)?:? {_GUIDE}|(?:(?:an?|the) )?{_GUIDE} (?:to|of|for) {name}"
-    return re.fullmatch(guide, title, re.IGNORECASE) is not None
+    return re.fullmatch(guide, title, re.I) is not None
 
 
 # Nouns for things of a kind, as patterns.
-PERSON = (
-    'persons?|people|man|woman|father|mother|parents?|wife|husband|spouse|son|daughter|child'
-    '|children|brother|sister|siblings?|actors?|actress|directors?|authors?|writers?|screenwriters?'
-    '|composers?|singers?|performers?|artists?|architects?|producers?|creators?|founders?'
-    '|inventors?|designers?|presidents?|mayor|governor|king|queen|leader|ceo|owner|winner|players?'
-    '|coach'
-)
-PLACE = (
-    'city|cities|town|country|countries|state|county|place|village|region|continent|province|island'
-    '|district|capital|birthplace'
-)
-GROUP = (
-    'company|companies|organi[sz]ation|university|school|team|band|club|party|label|network|studio'
-)
-WORK = 'films?|movies?|books?|novels?|songs?|albums?|poems?|plays?|operas?|paintings?|series|shows?'
+PERSON, PLACE, GROUP, WORK = map(alternatives, ('persons', 'places', 'groups', 'works'))
 _KINDS = {'person': PERSON, 'place': PLACE, 'organisation': GROUP, 'work': WORK}
 
 
 def defined_kind(text: str) -> str | None:
     """The kind of what a text defines its subject as, of `recognition.KINDS`, if the noun tells."""
     words = [text[start:end] for start, end in definition(text)]
-    tells = lambda nouns: words and re.fullmatch(nouns, words[-1], re.IGNORECASE)
+    tells = lambda nouns: words and re.fullmatch(nouns, words[-1], re.I)
     return next((kind for kind, nouns in _KINDS.items() if tells(nouns)), None)

@@ -34,12 +34,9 @@ class Mention(NamedTuple):
 class Document:
     """A text, optionally with its entity links.
 
-    Attributes:
-        id: unique in its corpus.
-        text: without the title.
-        mentions: links from `text` to entities, which do not overlap. None is linked by the names
-            of entities; empty is not.
-        title_entity: the key of the entity the document is about, if it is about one.
+    The `id` is unique in its corpus, and the text is without the title. `mentions` link parts of
+    it, which do not overlap, to entities; None is linked by the names of entities. `title_entity`
+    is the key of the entity that the document is about.
     """
 
     id: str
@@ -100,10 +97,7 @@ def _check_entity(field: str, entity: str, known: Collection[str] | None) -> Non
 
 
 def document_from_json(record: Any) -> Document:
-    """`{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`, not yet validated.
-
-    An id may be a number. InputError if a field is missing or of another JSON type.
-    """
+    """Of `{id, title, text, title_entity?, mentions?: [{start, end, entity}]}`, or InputError."""
     check_object(record, 'id', 'title', 'text')
     mentions = record.get('mentions')
     if not isinstance(mentions, list | None):
@@ -125,11 +119,7 @@ def read_jsonl(
     max_reject_fraction: float = 0.01,
     known_entities: Collection[str] | None = None,
 ) -> list[Document]:
-    """A JSON Lines corpus's good documents (`document_from_json`), in order.
-
-    See `rejected.convert_lines` and `validate`. InputError if there is none, or too many lines are
-    bad.
-    """
+    """A JSON Lines corpus's good documents, in order; see `rejected.convert_lines`."""
     seen: dict[str, int] = {}
 
     def convert(number: int, record: object) -> Document:

@@ -31,18 +31,10 @@ _NEAREST, _FEWEST_SHARED = 3, 4
 class EntityVocab:
     """The entities of a corpus; the id of an entity is its row.
 
-    A string is looked up as a key first, then as a name, then as an alias; where several entities
-    share a name (or an alias) it means the one with the lowest id.
-
-    Attributes:
-        keys: unique identifiers, as the links of documents carry them.
-        names: the name of each, for people.
-        aliases: further spellings of each name.
-        kinds: what each is: a value of `recognition.KINDS`; TITLE_KIND if only a title names it,
-            UNKNOWN_KIND if nothing tells, and 'thing' where `models.mention_kinds` tells what it
-            is not.
-        id_of_key: the id of each key.
-        spellings: the id that each name or alias means.
+    A string is looked up as a key (as documents link), a name, then an alias; one that several
+    entities share means the one with the lowest id, as in `id_of_key` and `spellings`. `kinds` are
+    values of `recognition.KINDS`; TITLE_KIND if only a title names it, UNKNOWN_KIND if nothing
+    tells, and 'thing' where `models.mention_kinds` tells what it is not.
     """
 
     def __init__(

@@ -110,12 +110,9 @@ class MentionLinker:
     ) -> tuple[list[list[Span]], dict[int, float]]:
         """Each text's mentions (`link`), and the entities that are in too many, with their shares.
 
-        Args:
-            texts: the whole corpus, since the rate is over all of it; or all texts that were not
-                linked before.
-            title_entities: per text the entity it is about, or -1; that one is never dropped there.
-            base_counts: of the texts linked before, how many mention each entity, and how many
-                there are.
+        The rate is over all `texts` and those linked before, of which `base_counts` has how many
+        mention each entity, and their number. The entity that a text is about (`title_entities`, or
+        -1) stays.
         """
         linked = [self.link(text) for text in texts]
         titles = [-1] * len(linked) if title_entities is None else title_entities

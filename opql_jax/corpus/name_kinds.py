@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from opql_jax.corpus.definitions import PERSON, PLACE
 from opql_jax.corpus.entities import UNKNOWN_KIND
 from opql_jax.corpus.spans import VALUES, Span
+from opql_jax.corpus.words import alternatives
 
 # Endings of firms' names.
 PARTNERS = (
@@ -24,18 +25,12 @@ _WORDS = tuple(
     (re.compile(words), kind)
     for words, kind in (
         (
-            r'.* (?:Association|Authority|Agency|Bank|Board|Brewery|Brewing|Bureau|College'
-            r'|Commission|Committee|Company|Corporation|Council|Creamery|Dairy|Distillery|Dockyard'
-            r'|Foundation|Foundry|Holdings|Hospital|Inc\.?|Institute|Institution|Insurance|Limited'
-            r'|Ltd\.?|Ministry|Motors|Orchestra|Press|Publishing|Records|Regiment|School|Shipyard'
-            r'|Society|Trust|University|Airlines|Airways|Army|Navy|Ironworks|Cooperative)'
+            rf'.* (?:{alternatives("organisations")})'
             rf'|(?:University|Bank|Ministry|Institute|College) of .*|.* {PARTNERS}',
             'organisation',
         ),
         (
-            r'.* (?:Airport|Avenue|Bridge|Canal|Castle|Cathedral|County|Dam|District|Harbou?r'
-            r'|Islands?|Lake|Mountains?|Ocean|Palace|Park|Peninsula|Province|Region|River|Sea'
-            r'|Square|Station|Street|Valley|Stadium)|(?:Lake|Mount|River) [A-Z]\S+',
+            rf'.* (?:{alternatives("sites")})|(?:Lake|Mount|River) [A-Z]\S+',
             'place',
         ),
         (r'(?:Lord|Lady|Sir|Dame|Mr\.?|Mrs\.?|Miss|Princess|Baroness|Countess) [A-Z].*', 'person'),
@@ -51,13 +46,7 @@ _UNCERTAIN = frozenset({'person', 'organisation', 'place', 'product', UNKNOWN_KI
 _PERSON_BEFORE = re.compile(
     r'(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Rev)\.?|\b(?:Miss|Sir|Dame|Lady|Mayor|Captain|President|Senator'
     r'|Governor|Professor|Chancellor|Minister|Bishop)'
-    r'|\b(?:actor|actress|author|writer|screenwriter|composer|singer|architect|inventor|poet'
-    r'|novelist|painter|sculptor|musician|guitarist'
-    r'|drummer|violinist|pianist|cellist|politician|lawyer|physicist|chemist|botanist|engineer'
-    r'|philosopher|scientist|historian|economist'
-    r'|mathematician|astronomer|journalist|photographer|translator|banker|explorer|husband|wife'
-    r'|father|mother|brother|sister|son|daughter'
-    r'|uncle|aunt|nephew|niece|cousin|\w{4,}(?:ologist|wright)),?)\s$'
+    rf'|\b(?:{alternatives("professions")}),?)\s$'
 )
 _PERSON_AFTER = re.compile(
     r',\s(?:aged )?\d{2},\s(?!and\b|or\b)[a-z]|\s\((?:born|b\.|née)\b|\s(?:died|is married'
@@ -133,26 +122,18 @@ def stands_as_place(text: str, start: int, end: int) -> bool:
 
 
 # Labels that tell a kind, as in "Gardener: Ines Duarte" and "home port: Hull".
-_OFFICES = (
-    f'{PERSON}|captain|cook|chef|chief|head|chair|clerk|contact|pilot|judge|host|guide|maid|nurse'
-    '|priest|bride|groom'
-)
+_OFFICES = f'{PERSON}|{alternatives("offices")}'
 _ROLE = re.compile(
-    rf'(?:{_OFFICES}|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))(?: of \w+)?(?: name)?',
-    re.IGNORECASE,
+    rf'(?:{_OFFICES}|\w{{2,}}(?:er|or|ist|ian|ant|man|woman))(?: of \w+)?(?: name)?', re.I
 )
 # "The mayor is Pilar Soto".
 _OFFICE_IS = re.compile(rf'\b(?:{_OFFICES}|treasurer|manager|secretary|teacher) (?:is|was)\s$')
 _WHERE = re.compile(
     rf'(?:[\w ]+ )?(?:{PLACE}|port|location|headquarters|venue|origin|address|seat|base|station'
     r'|harbour|harbor)',
-    re.IGNORECASE,
+    re.I,
 )
-_NO_ROLES = re.compile(
-    r'.*(?:number|order|paper|computer|colou?r|river|water|power|error|letter|chapter|register'
-    r'|quarter|floor|sector|centre|center)',
-    re.IGNORECASE,
-)
+_NO_ROLES = re.compile(f'.*(?:{alternatives("no_roles")})', re.I)
 
 
 def labelled_kind(label: str, name: str, kind: str) -> str:

@@ -1,14 +1,12 @@
 """Merges recognised names that mean the same entity, where the text is evidence for it.
 
-Without a list of entities, a name means one entity in all documents, but for these:
+A name means one entity in all documents, but for these:
 
 - in a document, a short form means the only longer name there that it can stand for: "Byron" is
-  Lord Byron where Lord Byron is mentioned, and "RSC" is the Royal Shakespeare Company after "the
-  Royal Shakespeare Company (RSC)";
+Lord Byron where he is mentioned, and "RSC" the Royal Shakespeare Company after its name;
 - a last name alone means whom a document is about, if few texts name others of the family;
 - a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the
-  document, then by the word in brackets around the mention. Where neither tells, it stays an entity
-  of its own, as the text does not say which one is meant.
+document, then by the word in brackets around the mention, or else stays an entity of its own.
 """
 
 import bisect
@@ -28,15 +26,7 @@ from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import stands_as_place
 from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.recognition import begins_sentence
-from opql_jax.corpus.spans import (
-    MAX_NAME,
-    POSSESSIVE,
-    VALUES,
-    Span,
-    covering,
-    overlap,
-    starting_in,
-)
+from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, covering, overlap, starting_in
 from opql_jax.corpus.speakers import Turn, first_persons, turns
 
 # From the first of many spaces only, so that none is searched twice.
@@ -103,22 +93,16 @@ def resolve(
 ) -> tuple[EntityVocab, list[Document]]:
     """Turns recognised spans into mentions of entities.
 
-    Args:
-        documents: without mentions. The title entity of one is the name of what it is about; which
-            key that has is decided here.
-        spans: of each document, those recognised in its text, by start, disjoint.
-
-    Returns:
-        The entities, called as a title entity is, or as their full name is written most, each of
-        the kind that its document defines or its mentions have most, and the documents with their
-        mentions and title entities.
+    Documents have no mentions; the title entity of one is the name of what it is about, whose key
+    is decided here. `spans` are those recognised in each text, by start, disjoint. Returns the
+    entities, called as a title entity is, or as their full name is written most, each of the kind
+    that its document defines or its mentions have most; and the documents with mentions and title
+    entities.
     """
     documents = list(documents)
     titles = _Titles(documents)
     # Each title is a spelling, if no text has it.
-    spellings = {
-        key: collections.Counter({without_brackets(title): 0}) for key, title in titles.name.items()
-    }
+    spellings = {k: collections.Counter({without_brackets(t): 0}) for k, t in titles.name.items()}
     kinds_by_definition: dict[str, str] = {}
     kinds: dict[str, collections.Counter[str]] = {key: collections.Counter() for key in spellings}
     resolved, said_by, places, terms_of = [], [], [], []
@@ -165,9 +149,7 @@ def resolve(
     # First for all texts: what is a person decides what 'its' can mean.
     meant = [_persons_meant(document, kind_of, said) for document, said in zip(resolved, said_by)]
     kind_of |= {mention.entity: 'person' for found in meant for mention in found}
-    resolved = [
-        _with_pronouns(document, kind_of, found) for document, found in zip(resolved, meant)
-    ]
+    resolved = [_with_pronouns(each, kind_of, found) for each, found in zip(resolved, meant)]
     names, aliases = [], []
     for key, counts in spellings.items():
         # Its full forms before the short ones.
@@ -209,10 +191,7 @@ def _with_first_persons(text: str, mentions: list[Mention], said: Sequence[Turn]
 def _persons_meant(
     document: Document, kinds: Mapping[str, str], said: Sequence[Turn]
 ) -> list[Mention]:
-    """Whom 'he' and 'she' mean, each of whom is a person.
-
-    Nobody where it may be about one, of whom all that it names is taken to be said anyway.
-    """
+    """Whom 'he' and 'she' mean; nobody in a text that may be about one whom it does not name."""
     mentions, about = document.mentions or (), document.title_entity
     kind = None if about is None else kinds[about]
     is_named = any(mention.entity == about for mention in mentions)
@@ -410,10 +389,7 @@ class _Names:
             self.births.setdefault(self._full(name), set()).update(facts)
 
     def calls_person(self, span: Span, name: str, kinds: Collection[str]) -> bool:
-        """Whether a mention by a folded last name, of these kinds, may mean a person.
-
-        Not where somebody of that name is named in full, whom the last name may mean.
-        """
+        """Whether a mention by a folded last name may mean a person not named in full there."""
         is_person = name in self.persons and self.kind[name] in kinds
         return is_person and name not in self._families and span.start not in self._places
 

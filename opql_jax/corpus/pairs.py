@@ -86,13 +86,9 @@ def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
 def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
     """Pairs of mentions of two entities that do not overlap, in both directions (paper §2.1).
 
-    Args:
-        passages: the columns `title_entity` and `mentions` of `tables.PASSAGES`; the row is the
-            passage id.
-        mode: 'title' or 'all'; the rows of 'all' contain those of 'title', marked by `is_title`.
-
-    Yields batches of `tables.PAIRS`, sorted by (topic, target, passage, topic_mention,
-    target_mention).
+    `passages` has `title_entity` and `mentions` of `tables.PASSAGES`. Of the `mode` 'title' or
+    'all', whose rows contain those of 'title', marked by `is_title`, it yields batches of
+    `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
     """
     for batch in _query(pairs_sql(mode), passages):
         yield batch.cast(tables.PAIRS)
@@ -101,11 +97,7 @@ def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
 def mutual_information(passages: pa.Table, min_passages: int = 1) -> dict[str, np.ndarray]:
     """Counts the passages that mention two entities, and compares with chance (paper §2.5).
 
-    Args:
-        passages: as in `mine_pairs`.
-        min_passages: pairs that fewer passages mention are left out; in a large corpus they are
-            most pairs.
-
+    Of `passages` as in `mine_pairs`; pairs that fewer than `min_passages` mention are left out.
     Returns columns `[pairs]` sorted by (low, high): entities low < high and `passages` that mention
     both, int32; and `pmi` float64, their pointwise mutual information in nats over passages.
     """

@@ -14,28 +14,25 @@ before begins with, or the only thing that it names.
 import bisect
 import itertools
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.entities import UNKNOWN_KIND
-from opql_jax.corpus.first_names import is_mans_name
 from opql_jax.corpus.recognition import begins_sentence
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import VALUES, covering, overlap, starting_in
 from opql_jax.corpus.speakers import Turn
+from opql_jax.corpus.words import word_list
 
 # Not 'he or she' and 'his/her', which are nobody's.
 _PRONOUN = re.compile(
     r'\b(?<!/)(?<!\bor )(?:(?P<he>[Hh]e|[Hh]is)|[Ss]he|[Hh]er(?= (?P<behind>[a-z]+)\b))\b(?!/)'
     r'(?! or (?:s?he|his|her)\b)'
 )
-# Words that show 'her' before them to be an object, as in "saw her in London".
-_BEHIND_OBJECT = frozenset(
-    'a about an and as at because before but by during for from if in into of on or since so '
-    'that the then there this to until when where which while who with after again away back '
-    'home not off out over up'.split()
-)
+_BEHIND_OBJECT = word_list('behind_objects')
+_NAMES_OF_MEN, _NAMES_OF_WOMEN = word_list('names_of_men'), word_list('names_of_women')
 # Gendered nouns and titles.
 _HE = (
     'Mr|Sir|Lord|Father|Brother|Uncle|[Kk]ing|[Pp]rince|[Dd]uke|[Cc]ount|[Bb]aron|[Ee]mperor'
@@ -63,20 +60,13 @@ _PERSONS = 100
 
 
 def pronouns(
-    text: str,
-    mentions: Sequence[Mention],
-    kinds: Mapping[str, str],
-    said: Sequence[Turn] = (),
+    text: str, mentions: Sequence[Mention], kinds: Mapping[str, str], said: Sequence[Turn] = ()
 ) -> list[Mention]:
     """The pronouns that refer to persons whom their sentence does not name before.
 
-    One for each person and sentence at most, by start.
-
-    Args:
-        mentions: what the text names, by start, disjoint; none of them overlaps a pronoun that is
-            found.
-        kinds: the kind of each entity, see `recognition.KINDS`.
-        said: who says what, see `speakers.turns`; a mention begins where each speaker is named.
+    One for each person and sentence at most, by start. `mentions` are what the text names, by
+    start, disjoint, none overlapping a pronoun; `kinds` those of entities (`recognition.KINDS`);
+    `said` who says what (`speakers.turns`), where a mention begins with each speaker's name.
     """
     named = [mention for mention in mentions if _may_be_person(text, mention, kinds)]
     found_pronouns = list(_PRONOUN.finditer(text)) if named else []
@@ -232,3 +222,10 @@ def is_mans_word(word: str) -> bool | None:
     """Whether a noun or title is for men, as 'father' and 'Mr'; None if it is for both."""
     found = _TITLE.fullmatch(word)
     return found['he'] is not None if found else None
+
+
+def is_mans_name(name: str) -> bool | None:
+    """Whether a person's name begins with the first name of a man; None if that is unknown."""
+    first = unicodedata.normalize('NFKD', name.split(' ')[0]).encode('ascii', 'ignore').decode()
+    is_mans = first.lower() in _NAMES_OF_MEN
+    return is_mans if is_mans or first.lower() in _NAMES_OF_WOMEN else None

@@ -12,12 +12,10 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.name_resolution import NOT_WORDS, fold, plain_letters, without_brackets
 from opql_jax.corpus.recognition import FUNCTION_WORDS
 from opql_jax.corpus.spans import POSSESSIVE
+from opql_jax.corpus.words import word_list
 
 _TOKEN = re.compile(r'\S+')
-_FUNCTION_WORDS = frozenset(word.lower() for word in FUNCTION_WORDS) | frozenset(
-    'am be been can could did do does had has have how is was were what '
-    'who whom whose why will would'.split()
-)
+_FUNCTION_WORDS = {word.lower() for word in FUNCTION_WORDS} | word_list('function_in_questions')
 # Runs of words that are written as names are, and such as small words join: 'Harbour at Dusk'.
 _CAPITAL = r'[^\W\d_a-zß-öø-ÿ][\w-]*'
 _CAPITALISED = re.compile(rf'\b(?!I\b){_CAPITAL}(?: {_CAPITAL})*')
@@ -28,18 +26,14 @@ _JOINED = re.compile(
 # Maximum number of unknown names for which to suggest others.
 _NEAR = 3
 # First words of questions that are not names.
-_OPENERS = _FUNCTION_WORDS | frozenset(
-    'among between describe explain find give list name please show tell'.split()
-)
+_OPENERS = _FUNCTION_WORDS | word_list('requests')
 # What stands before a word in small letters that is no name: 'how long', 'the first woman'.
-_MEASURED = re.compile(r'\bhow $', re.IGNORECASE)
-_NOUN_AFTER = re.compile(r'\b(?:which|what|whose|first|last|only|an?|many) $', re.IGNORECASE)
-_NOUN = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)), re.IGNORECASE)
+_MEASURED = re.compile(r'\bhow $', re.I)
+_NOUN_AFTER = re.compile(r'\b(?:which|what|whose|first|last|only|an?|many) $', re.I)
+_NOUN = re.compile('|'.join((PERSON, PLACE, GROUP, WORK)), re.I)
 _NEVER_NAMES = frozenset('a an i the'.split())
 # Text between two joined names.
-_AND_OR_OR = re.compile(
-    r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.IGNORECASE
-)
+_AND_OR_OR = re.compile(r"""(?:['’]s)?["”]?,?\s+(?:and|or|&)\s+(?:(?:an?|the)\s+)?["“]?""", re.I)
 # Maximum number of names to follow, and of others to mention in the note.
 MOST_NAMES, _TOLD = 8, 3
 # Relations of a spelling to an entity, the surest first.

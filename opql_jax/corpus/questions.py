@@ -9,8 +9,8 @@ One question a line:
 in order and disjoint; without the field they are the names of the vocabulary that the text
 mentions. `entities` says which entity each topic is, or null; without the field it is the one that
 the topic's text names. `answers`, `hops` (default 1), `type` (a label) and `via` (for each hop but
-the last, the entities it should reach) are optional, and other fields are ignored. Entities and
-answers are keys of a vocabulary, or else names or aliases.
+the last, the entities it should reach) are optional. Entities and answers are keys of a vocabulary,
+or else names or aliases.
 """
 
 import dataclasses
@@ -46,19 +46,15 @@ class Question:
     """A question, the entities it is about and, if known, its answers.
 
     Attributes:
-        id: unique in its file.
-        text: the question.
-        topics: `(start, end)` of each topic in `text`, code points, half-open, by start, disjoint;
-            none in plain words that name nothing, else at least one.
-        entities: the entity id of each topic, -1 where it is unknown or not in the vocabulary.
-        answers: entity ids, in the order given, each once.
-        unknown_answers: the answers that the vocabulary does not have.
-        hops: the number of hops, at least 1.
-        type: a free label, may be empty; 'P27 > P36' names the relations that the question needs.
+        topics: `(start, end)` of each topic in `text`, code points, by start, disjoint; none in
+            plain words that name nothing, else at least one.
+        entities: the id of each topic, -1 where it is unknown or not in the vocabulary.
+        answers, unknown_answers: ids, each once; and those that the vocabulary does not have.
+        type: a label; 'P27 > P36' names the relations that the question needs.
         via: for each hop but the last, the ids of the entities it should reach, -1 for those that
             the vocabulary does not have; empty where nobody knows.
-        left_out: further names in `text` that are no topics, as they are too many.
-        unknown: names in `text` that the knowledge base's text does not have.
+        left_out, unknown: further names in `text`: no topics, as they are too many; those that the
+            knowledge base's text does not have.
     """
 
     id: str
@@ -99,10 +95,7 @@ def read_questions(
     rejected_path: str | os.PathLike | None = None,
     max_reject_fraction: float = 0.0,
 ) -> list[Question]:
-    """Reads a question file in its order; for bad lines see `rejected.convert_lines`.
-
-    InputError names file, line and field, or the file without a question.
-    """
+    """The questions of a file in order; InputError names file, line and field, or no question."""
     linker, seen = None, {}
 
     def convert(number: int, record) -> Question:
@@ -183,10 +176,7 @@ def check_text(field: str, text: object) -> None:
 
 
 def parse_bracketed(marked: str) -> tuple[str, tuple[int, int]]:
-    """The text of 'who starred in [Up]?' and the `(start, end)` of its topic, or InputError.
-
-    Its brackets are the first '[' and the last ']', as a topic may hold some.
-    """
+    """The text of 'who starred in [Up]?' and `(start, end)` from its first '[' to its last ']'."""
     check_string('the question', marked)
     start, stop = marked.find('['), marked.rfind(']')
     if start < 0 or stop < start:

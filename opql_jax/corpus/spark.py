@@ -36,10 +36,7 @@ _AHEAD = 2
 
 @contextlib.contextmanager
 def session(name: str) -> Iterator:
-    """A Spark session with the settings of `spark-submit` or Spark's files.
-
-    One that is there stays open. InputError: no pyspark, or Spark does not start.
-    """
+    """A Spark session, or that which is there; InputError: no pyspark, or no start of Spark."""
     if not importlib.util.find_spec('pyspark'):
         raise InputError('pyspark is not installed: run `pip install opql_jax[spark]`')
     from pyspark.errors import PySparkException
@@ -61,11 +58,7 @@ def session(name: str) -> Iterator:
 def map_ordered(
     session, function: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Iterable[pa.RecordBatch]
 ) -> Iterator:
-    """Yields `function(batch)` for every batch, in order, drawn as they are needed.
-
-    A worker gets whole batches, so results are those of one process. Raises the function's
-    InputErrors.
-    """
+    """Yields `function(batch)` for every batch, in order, or raises the function's InputErrors."""
     context = session.sparkContext
     batches, call = iter(batches), functools.partial(_call, function)
     while group := list(itertools.islice(batches, _AHEAD * context.defaultParallelism)):

@@ -1,8 +1,4 @@
-"""Finds who says 'I': the speaker of a line of chat, the writer of a mail, the stated author.
-
-Only words outside of quotation marks count, and nobody is guessed: where no name is stated, 'I'
-means nobody.
-"""
+"""Finds who says 'I' outside of quotes: the speaker of a line, a mail's writer, the author."""
 
 import bisect
 import re
@@ -13,6 +9,7 @@ from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.layout import TIME
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.spans import Span, covering, overlap
+from opql_jax.corpus.words import word_list
 
 _FIRST_PERSON = re.compile(r"(?<![\w.'’&-])(?:I|[Mm]y|[Mm]e|[Mm]yself|[Mm]ine)(?![\w&-]|\.\w)")
 _NAME = r'[^\W\d_](?:[^\n<>:;,()|"“”\[\]]{0,58}[^\s<>:;,()|"“”\[\]])?'
@@ -28,15 +25,9 @@ _CHAT = re.compile(
 _SPOKEN = re.compile(
     rf'\s*(?P<name>{_FULL_NAME}|[A-Z][^\W\d_]+):\s(?=[^\n]{{0,200}}?(?<![\w\'’])(?:I|[Mm]y)\b)'
 )
-_NO_SPEAKERS = frozenset(
-    'abstract answer author background caution comment conclusion date example fact from hint '
-    'info introduction message method note notes objective ps q question quote re remark '
-    'result results review subject summary text tip title to todo update warning'.split()
-)
-_FROM = re.compile(
-    rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.MULTILINE
-)
-_HEADER = re.compile(r'\s*(?:To|Cc|Date|Sent|Subject|Reply-To|Message-ID|X-[\w-]+):', re.IGNORECASE)
+_NO_SPEAKERS = word_list('no_speakers')
+_FROM = re.compile(rf'\s*(?:From|Sender):\s+"?(?P<name>{_NAME})"?(?=\s*(?:<|\[|\(|$))', re.M)
+_HEADER = re.compile(r'\s*(?:To|Cc|Date|Sent|Subject|Reply-To|Message-ID|X-[\w-]+):', re.I)
 _WROTE = re.compile(
     rf'(?:^|[,>]|\bat\s[\d:. APMapm]+|\d)\s*(?P<name>{_NAME})\s*(?:<[^<>\n]*>'
     r'|\([^()\n]*\))?\s*(?:wrote|writes|said):\s*$'
@@ -48,23 +39,20 @@ _STATED = (
         rf"\b(?:[Mm]y (?:full )?name is|I am called|I was christened) (?P<name>{_FULL_NAME}"
         r"|[A-Z][^\W\d_]+)"),
     re.compile(rf"(?:^|[.!?]\s+)(?:I am|I’m|I'm|I,) (?P<name>{_FULL_NAME})(?=[,.;!?]| and )",
-        re.MULTILINE),
+        re.M),
     re.compile(
         r'^(?:[Bb]y|[Ww]ritten by|[Aa]uthor:|author =|[Tt]old by'
-        rf'|#+ [Bb]y) ?"?(?P<name>{_FULL_NAME})"?\.?$', re.MULTILINE),
+        rf'|#+ [Bb]y) ?"?(?P<name>{_FULL_NAME})"?\.?$', re.M),
     re.compile(
         r"\b(?:[Dd]iary|[Jj]ournal|[Mm]emoirs?|[Aa]utobiography|[Ll]etters?|[Ll]og|[Rr]eport"
         rf"|[Nn]otes|[Tt]estimony|[Ss]tatement) (?:of|by|from) (?P<name>{_FULL_NAME})(?=$"
-        r"|[.,:\n])", re.MULTILINE),
+        r"|[.,:\n])", re.M),
     re.compile(
         r'^(?:Yours(?: \w+)?|Sincerely(?: yours)?|(?:Best|Kind|Warm) (?:regards|wishes)'
-        rf'|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.MULTILINE),
+        rf'|Regards|Love|Faithfully|Signed),?\s+(?P<name>{_FULL_NAME})$', re.M),
 )  # fmt: skip
 _CAPITAL_BEFORE = re.compile(r'(?<!\w)[A-Z][\w-]* $')
-_DAYS = frozenset(
-    'January February March April May June July August September October November December '
-    'Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter'.split()
-)
+_DAYS = word_list('days')
 _QUOTED = re.compile(r'“[^”\n]{0,2000}”|"[^"\n]{0,2000}"')
 
 
@@ -78,10 +66,7 @@ class Turn(NamedTuple):
 
 
 def turns(text: str, title: str = '') -> list[Turn]:
-    """The lines of an unfilled text with a known speaker, by start, disjoint.
-
-    An author whom the title states has to be named in the text, too.
-    """
+    """The lines of an unfilled text with a known speaker or a named author, by start, disjoint."""
     if not _FIRST_PERSON.search(text):
         return []
     author = _author(text, title)
@@ -138,10 +123,7 @@ def _author(text: str, title: str) -> tuple[int, int] | None:
 def first_persons(
     text: str, said: Sequence[Turn], mentions: Sequence[Mention] = ()
 ) -> Iterator[tuple[int, int, Turn]]:
-    """The first 'I', 'my' or 'me' of each sentence and turn, outside of quotes, with the turn.
-
-    No sentence starts in one of the `mentions`, by start, and no place overlaps one.
-    """
+    """The first 'I', 'my' or 'me' of each sentence and turn, outside of quotes and mentions."""
     if not said:
         return
     quotes = [Span(*match.span(), 'quote') for match in _QUOTED.finditer(text)]

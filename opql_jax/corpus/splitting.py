@@ -82,21 +82,14 @@ def split_document(
 
     A line that states something by itself, as a row of a table does, is a passage by itself. A long
     sentence is cut between words, a longer word between characters. A mention is not cut unless it
-    is longer than a passage by itself; then no passage mentions it, and a warning is logged. All of
-    the text but the space between passages is kept. The time is linear in the text if that of
-    `count_tokens` is.
+    is longer than a passage; then no passage mentions it, and a warning is logged. Only space
+    between passages is left out.
 
-    Args:
-        document: the text; its own links are not looked at.
-        mentions: `(start, end, entity id)` in the document's text, by start, an outer one before
-            those in it; two are disjoint or nested. None begins or ends with space.
-        title_entity: the entity the document is about, or -1.
-        count_tokens: the number of tokens of a string, special tokens not counted.
-        max_tokens: of a passage, with the spaces of `space_mentions`; it has at most twice as many
-            mentions. InputError if that is less than 1, or too few for a single character.
-        title_prefix: whether a passage that does not mention the title entity begins with "{title}:
-            ", a mention of it, so that each passage holds pairs with it; not where the prefix would
-            take more than half of the tokens.
+    Mentions are `(start, end, entity id)` by start, an outer one before those in it, disjoint or
+    nested, and none begins or ends with space; a passage has at most twice as many as tokens. With
+    `title_prefix` a passage that does not mention `title_entity` (-1: none) begins with "{title}:
+    ", a mention of it, unless that takes more than half of the tokens. InputError: `max_tokens` is
+    below 1, or too few for a character.
     """
     if max_tokens < 1:
         raise InputError(f'max_tokens: {max_tokens} is less than 1')
@@ -191,10 +184,7 @@ def _statements(text: str) -> list[spans.Span]:
 
 
 def space_mentions(text: str, mentions: Sequence[Span]) -> tuple[str, list[Span]]:
-    """A text with spaces around its mentions, and the mentions moved.
-
-    Passages are tokenised so: the rest of a word ('s' of 'Americans') does not tell the name.
-    """
+    """A text with spaces around its mentions, as passages are tokenised, and the mentions moved."""
     cuts = unspaced_borders(text, mentions)
     return _with_spaces(text, 0, len(text), cuts), [
         (start + bisect.bisect_right(cuts, start), end + bisect.bisect_left(cuts, end), entity)

@@ -1,11 +1,9 @@
 """Rewrites rows of tables so that each can be read alone, with a heading before each cell.
 
 `| Kestrel | Lucy Brandt | Hull |` below `| Ship | Captain | Home port |` becomes `ship: Kestrel |
-captain: Lucy Brandt | home port: Hull`, so that a row that is shown alone can be read alone. Rows
-of Markdown, and lines of cells that tabs, semicolons, commas or bars separate, are such.
-
-The rows of an infobox that run together, as in `Born 1 May 1833 Ely Died 3 June 1896 Hull`, become
-lines `Born: 1 May 1833 Ely` and `Died: 3 June 1896 Hull`. All else stays.
+captain: Lucy Brandt | home port: Hull`. Rows of Markdown, and lines of cells that tabs, semicolons,
+commas or bars separate, are such. An infobox that runs together, as in `Born 1 May 1833 Ely Died 3
+June 1896 Hull`, becomes lines `Born: 1 May 1833 Ely` and `Died: 3 June 1896 Hull`.
 """
 
 import itertools
@@ -13,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from opql_jax.corpus.layout import goes_on
+from opql_jax.corpus.words import word_list
 
 # Between cells of a row, and between a heading and its cell.
 CELL, LABEL = ' | ', ': '
@@ -22,12 +21,8 @@ _HAS_DIGIT_OR_STOP = re.compile(r'\d|[.!?:]\s|[.!?:]$')
 # Fewest lines of a table without a rule below its headings, and fewest cells, except with tabs.
 _ROWS, _CELLS = 3, 3
 # Headings of two columns of which the first holds labels.
-_NAMES_OF_LABELS = frozenset(
-    '|attribute|attributes|detail|details|field|key|label|parameter|property'.split('|')
-)
-_NAMES_OF_VALUES = frozenset(
-    '|content|data|description|details|information|value|values'.split('|')
-)
+_NAMES_OF_LABELS = word_list('headings_of_labels') | {''}
+_NAMES_OF_VALUES = word_list('headings_of_values') | {''}
 # Longest heading, and how many times longer headings may make a table.
 _LONGEST_HEADING, _LONGER = 60, 6
 # Labels of infoboxes; without a colon before a value that begins as a name or a number does.
@@ -57,14 +52,11 @@ _LABELS, _LONGEST_BOX, _PROSE = 3, 4000, 0.28
 _GAP = re.compile(r'(?<=[\w).]) {2,}')
 _BETWEEN = re.compile(r'(\n\s*\n)')
 # A line that says something twice, such as the caption of a picture.
-_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.MULTILINE)
+_TWICE = re.compile(r'^(\S.{8,250}) \1$', re.M)
 
 
 def restated(text: str) -> str:
-    """An unfilled text in which rows stand by themselves, with their headings, in linear time.
-
-    Line breaks after headings and rules go. Those between the rows of infoboxes come.
-    """
+    """An unfilled text in which rows stand by themselves, with their headings, in linear time."""
     text = _TWICE.sub(r'\1', ''.join(map(_box, _BETWEEN.split(text))))
     if not any(mark in text for mark in '|\t;,'):
         return text

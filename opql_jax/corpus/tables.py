@@ -156,14 +156,10 @@ def read_table(
 ) -> pa.Table:
     """Reads a Parquet file of exactly the columns of `schema`, but for missing `optional` ones.
 
-    Args:
-        optional: columns that may be missing.
-        nullable: columns whose cells may be null. No other cell may, nor anything nested in one.
-        rows: how many the manifest says; None if it does not.
-
-    InputError: the file is missing, truncated or no Parquet, has another number of rows, or would
-    decode to more than `most_bytes` of its length; or a column is missing, or its values do not fit
-    its type. Ends with `advice`.
+    No cell of other than `nullable` columns may be null, nor anything nested in one; `rows` is how
+    many the manifest says, if it does. InputError, which ends with `advice`: missing, truncated or
+    no Parquet, another number of rows or more bytes than `most_bytes` of its length, or columns
+    that are missing or do not fit their types.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,9 +1,8 @@
 """Length buckets: a batch is a few arrays of fixed shapes, short rows beside long ones.
 
-Padding every row to the longest wastes most of the encoder's work. Here each bucket length has a
-fixed number of rows, planned once from the corpus, so that all batches of a run have the same
-shapes and are served by one compilation. A row may sit in a longer bucket than it needs when its
-own is full. A bucket is a NamedTuple of arrays with a row for each input.
+Each bucket length has a fixed number of rows, planned once from the corpus, so that all batches of
+a run are served by one compilation. A row may sit in a longer bucket than it needs. A bucket is a
+NamedTuple of arrays with a row for each input.
 """
 
 import os
@@ -48,9 +47,8 @@ class MaskedBucket(NamedTuple):
 def plan_capacities(lengths: Sequence[int] | np.ndarray, rows: int) -> dict[int, int]:
     """Distributes a batch's rows over the buckets as the `lengths` [n] of marked rows are.
 
-    Returns {bucket length: rows}, without empty buckets; each a multiple of `ROW_MULTIPLE`, as is
-    their sum, rounded up. Rounding is towards longer buckets, where every row fits. InputError:
-    there is no row, or one exceeds the longest bucket.
+    Returns {bucket length: rows}, each and their sum a multiple of `ROW_MULTIPLE`, rounded towards
+    longer buckets. InputError: there is no row, or one exceeds the longest bucket.
     """
     lengths = np.asarray(lengths)
     if rows < 1:

@@ -5,18 +5,13 @@
       text/                 prepared text, written by `prepare`
       relations/ follow/    trained models, written by `train`
       memory/               a memory, written by `build_memory`
-      retrieval/            an index of passages; that and all else of a knowledge base of plain
-                            text is written by `opql index`
+      retrieval/            of plain text: an index of passages; `opql index` writes all of these
       question-map/         what it learnt from questions, written by `opql train`
-      cache/                recognised names of plain text, for the next change, and passages that
-                            an interrupted one has encoded
-      text-2/ memory-2/     the parts of a later version of a knowledge base of plain text, written
-                            by `opql add` and `opql remove`
+      cache/                recognised names, and passages that an interrupted change has encoded
+      text-2/ memory-2/     the parts of a later version, of `opql add` and `opql remove`
 
-The manifest holds {"format": "opql-kb", "version": 1, "text": "text", "model": "follow", "memory":
-"memory"}, parts that belong together, and a checksum. The memory is null for a language model
-without one; "retrieval" is there in a knowledge base of plain text, and "question_map" if that was
-trained with questions.
+The manifest names the parts that belong together, and has a checksum. The memory is null for a
+language model without one; "retrieval" and "question_map" are there if there are such.
 """
 
 import contextlib
@@ -31,21 +26,14 @@ from typing import Any
 from etils import epath
 
 from opql_jax.core import files, locks
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    MANIFEST,
-    FolderFormat,
-    Header,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.corpus.json_lines import short_repr
 
 _log = logging.getLogger(__name__)
 
 # A name of a direct subfolder, other than the manifest's, that is valid Unicode.
-_NAME = re.compile(rf'(?!{re.escape(MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
+_NAME = re.compile(rf'(?!{re.escape(manifest_lib.MANIFEST)}$)\w[^/\\\x00-\x1f\ud800-\udfff]*')
 # Bytes of a name on disk.
 _LONGEST = 255
 _TRAIN = (
@@ -54,12 +42,12 @@ _TRAIN = (
 )
 _ADVICE = f'delete this file, and {_TRAIN}'
 # One of these files appears in a part soon after its lock.
-_BEGUN = (MANIFEST, 'plan.json', 'config.json', 'model.json')
+_BEGUN = (manifest_lib.MANIFEST, 'plan.json', 'config.json', 'model.json')
 # Seconds to wait for another writer: the manifest is written at once.
 _PATIENCE = 60.0
 
 
-class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
+class KBManifest(manifest_lib.Header, forbid_unknown_fields=True, kw_only=True):
     """The parts that answer, by their names."""
 
     text: str
@@ -69,7 +57,9 @@ class KBManifest(Header, forbid_unknown_fields=True, kw_only=True):
     question_map: str | None = None
 
 
-FORMAT = FolderFormat('opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE)
+FORMAT = manifest_lib.FolderFormat(
+    'opql-kb', 1, 'a knowledge base', 'train', KBManifest, repair=_ADVICE
+)
 
 
 class KBFolder:
@@ -77,7 +67,7 @@ class KBFolder:
 
     def __init__(self, path: str | os.PathLike):
         self.path = files.path(path)
-        self.manifest = self.path / MANIFEST
+        self.manifest = self.path / manifest_lib.MANIFEST
 
     def part(self, name: str | os.PathLike, new: bool = False) -> pathlib.Path | epath.Path:
         """The folder of a part by its name, or any folder by its path, which has a slash.
@@ -124,15 +114,12 @@ class KBFolder:
         return {name: stated[name] if value is None else value for name, value in names.items()}
 
     def read(self) -> dict[str, str | None]:
-        """The stated parts: text, model, memory and, if there, retrieval and question_map.
-
-        InputError: there is no manifest, it is damaged, or it names what is no folder in it.
-        """
+        """The stated parts; InputError: no manifest, a damaged one, or one of no folder here."""
         self._require_folder()
         if not self.manifest.exists():
             # Links are left out, as nothing behind them is looked at.
             parts = [p for p in self.path.iterdir() if p.is_dir() and not os.path.islink(p)]
-            if inner := [part for part in parts if is_folder_of(part, FORMAT)]:
+            if inner := [part for part in parts if manifest_lib.is_folder_of(part, FORMAT)]:
                 raise InputError(f'{self.path} is no knowledge base: did you mean {inner[0]}?')
             inside = (path for part in parts for path in part.iterdir())
             if not any(path.name in _BEGUN or locks.is_lock(path) for path in inside):
@@ -144,7 +131,7 @@ class KBFolder:
             raise InputError(
                 f'{self.manifest}: no such file, so {self.path} is no knowledge base yet: {_TRAIN}'
             )
-        stated = read_manifest(self.path, FORMAT)
+        stated = manifest_lib.read_manifest(self.path, FORMAT)
         optional = ('retrieval', 'question_map')
         parts = {name: getattr(stated, name) for name in ('text', 'model', 'memory', *optional)}
         parts = {n: v for n, v in parts.items() if v is not None or n not in optional}
@@ -192,10 +179,7 @@ class KBFolder:
                 self._state(parts)
 
     def change(self, stated: dict[str, str | None], **parts: str) -> None:
-        """States other parts in place of some of `stated`; a question map learnt meanwhile stays.
-
-        InputError: other parts than those of `stated` answer by now.
-        """
+        """States other parts in place of some of `stated`; InputError if others answer by now."""
         with locks.writer(self.path, patience=_PATIENCE):
             before = self.stated() or {}
             if before | {'question_map': None} != stated | {'question_map': None}:
@@ -222,5 +206,5 @@ class KBFolder:
         if elsewhere := [name for name in parts.values() if name and '/' in name]:
             _log.info('%s stays: %s is no part of the knowledge base', self.manifest, elsewhere[0])
             return
-        write_manifest(self.path, FORMAT, parts)
+        manifest_lib.write_manifest(self.path, FORMAT, parts)
         _log.info('%s now answers with %s', self.path, ', '.join(filter(None, parts.values())))

@@ -35,12 +35,9 @@ class MarkedCloze(NamedTuple):
 
 
 class ClozeTexts:
-    """Many passages, each with a mention to be predicted.
+    """Passages, each with a mention to be predicted, all mentions of whose entity are hidden.
 
-    The other mentions of its entity, which would give it away, are hidden too.
-
-    Attributes:
-        base: [n] int64, tokens of each text without topics; each topic adds one.
+    `base` [n] int64 are the tokens of each text without topics, each of which adds one.
     """
 
     def __init__(self, passages: JoinedPassages, target: np.ndarray, special: SpecialIds):

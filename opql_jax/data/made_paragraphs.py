@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opql_jax.corpus.first_names import first_names
+from opql_jax.core.checkout import load_toml
+from opql_jax.corpus.words import word_list
 from opql_jax.data.reading import titled
 from opql_jax.data.reading_examples import DOES_NOT, HELPS, NO, YES, ReadingExample
-from opql_jax.datasets import load_toml
 
 # {slot: that of the second one in a pair}.
 _SECOND = {'P': 'Q', 'L': 'M', 'Y': 'Z', 'D': 'E', 'N': 'K', 'W': 'V'}
@@ -108,7 +108,7 @@ class _Paragraph:
                 break
         self._used.add(filler)
         if slot in 'PQ':
-            self._is_man[filler] = filler.split()[0].lower() in first_names(of_men=True)
+            self._is_man[filler] = filler.split()[0].lower() in word_list('names_of_men')
         if slot[0] == 'R' and self._rng.random() < _LESSER:
             return self._one(_frames()['fillers']['lesser']).format(R=filler)
         return filler
@@ -119,7 +119,8 @@ class _Paragraph:
             of_men = self._rng.random() < 0.5 if is_man is None else is_man
             related = self._is_man and self._rng.random() < _RELATED
             surname = self._one([*self._is_man]).split()[-1] if related else ''
-            first = self._one(first_names(of_men)).capitalize()
+            names = 'names_of_men' if of_men else 'names_of_women'
+            first = self._one(sorted(word_list(names))).capitalize()
             return f'{first} {surname or self._one(self._surnames)}'
         if slot in 'LM':
             return self._one(self._places)
@@ -312,4 +313,4 @@ def _asked_about(pattern: str, slots: Mapping[str, str]) -> dict[str, str] | Non
 
 @functools.cache
 def _frames() -> dict[str, Any]:
-    return load_toml('made_paragraphs.toml')
+    return load_toml('datasets/made_paragraphs.toml')

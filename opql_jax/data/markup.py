@@ -143,10 +143,8 @@ class MarkedPairs:
     """Ordered pairs of mentions that do not overlap, each an input of the relation encoder.
 
     The topic is masked as [ENT] [R1], the target as [ENT] [R2]; not `masked`, names stay before
-    their markers. Other mentions stay visible, but for what they share with these two.
-
-    Attributes:
-        lengths: [n] int64, tokens of each row: at most `MARKUP_ROOM` more than its passage has.
+    their markers. Other mentions stay visible, but for what they share with these two. A row has
+    `lengths` [n] tokens, at most `MARKUP_ROOM` more than its passage.
     """
 
     def __init__(

@@ -15,15 +15,9 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from opql_jax.core import batch_cache, files, locks
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    MANIFEST,
-    check_files,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
 from opql_jax.corpus.build_tables import TableOptions, build_tables
@@ -63,11 +57,9 @@ def prepare(
 ) -> tables.PreparedManifest | None:
     """Prepares a corpus.
 
-    A folder that was already prepared with the same settings is left as it is.
-
-    The manifest is written last; without it the folder does not count as prepared. After a killed
-    run the next one starts again, but reuses the cached passages and tokens, which until then take
-    as much disk space as the folder itself.
+    A folder that was already prepared with the same settings is left as it is. The manifest is
+    written last; after a killed run the next one starts again, but reuses the cached passages and
+    tokens, which until then take as much disk space as the folder itself.
 
     Args:
         kb: the knowledge base.
@@ -82,20 +74,17 @@ def prepare(
             see `splitting.split_document`.
         pair_mode, drop_above_rate, nested: see `TableOptions`.
         extends: a prepared text, of this or another knowledge base, to continue: its entities,
-            passages and questions come first and keep their ids. Its settings replace those given
-            here, except for `drop_above_rate`. See `BaseCorpus.extend` for which entities are new;
-            an entities file must list all that the new documents link to, old ones too.
+            passages and questions come first and keep their ids, and its settings hold, except for
+            `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file
+            must list all that the new documents link to, old ones too.
         processes: that split and tokenise the text; None for one per core. The result does not
             depend on it.
-        map_batches: splits and tokenises the text elsewhere, see `corpus.spark.map_ordered`; in
-            these processes if None.
+        map_batches: does so elsewhere, see `corpus.spark.map_ordered`; in these processes if None.
         dry_run: print the settings and return.
 
-    Returns:
-        The manifest; None if nothing was written.
-
-    InputError: bad input; `text` was prepared from other input or settings, holds other files, or
-    is being written by another process; with `extends`, another tokenizer, or a known document.
+    Returns the manifest; None if nothing was written. InputError: bad input; `text` was prepared
+    from other input or settings, holds other files, or is being written by another process; with
+    `extends`, another tokenizer, or a known document.
     """
     if processes is not None and processes < 1:
         raise InputError(f'processes={processes}: give at least 1, or None for one per core')
@@ -140,9 +129,9 @@ def _prepare(
     map_batches: MapBatches,
 ) -> tables.PreparedManifest:
     """`prepare` with checked settings, while nobody else writes into the folder."""
-    if (directory / MANIFEST).exists():
-        manifest = read_manifest(directory, tables.PREPARED)
-        check_files(directory, manifest, tables.PREPARED)
+    if (directory / manifest_lib.MANIFEST).exists():
+        manifest = manifest_lib.read_manifest(directory, tables.PREPARED)
+        manifest_lib.check_files(directory, manifest, tables.PREPARED)
         if changed := _changed(manifest.settings, settings):
             raise InputError(f'{directory} has another {", ".join(changed)}: choose another folder')
         _finish(directory)  # a run may have been killed just before
@@ -167,7 +156,9 @@ def _prepare(
     if old:
         questions = _merged_questions(old, questions)
     questions = {n: split_questions for n, split_questions in questions.items() if split_questions}
-    write_manifest(directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)})
+    manifest_lib.write_manifest(
+        directory, tables.PLAN, {'settings': settings, 'splits': sorted(questions)}
+    )
     if old:
         wordpiece = old.tokenizer
     elif isinstance(tokenizer, Tokenizer):
@@ -247,14 +238,11 @@ def _changed(before: dict, now: dict) -> list[str]:
 
 
 def _claim(directory: pathlib.Path, settings: dict) -> None:
-    """Marks a folder as being prepared; removes the files of a killed run, except its parts.
-
-    The plan tells these from a user's files; InputError if the folder holds any of those.
-    """
+    """Marks a folder as being prepared; removes a killed run's files, but not its parts."""
     # Fails with a clear error where nothing may be written; taking the lock does not.
     directory.mkdir(exist_ok=True)
-    if is_folder_of(directory, tables.PLAN):
-        listed = read_manifest(directory, tables.PLAN).listed()
+    if manifest_lib.is_folder_of(directory, tables.PLAN):
+        listed = manifest_lib.read_manifest(directory, tables.PLAN).listed()
         present = files.names_below(directory, 'questions')
         theirs = (name for name in present if name not in listed)
         if foreign := [name for name in theirs if files.matches(name, [tables.QUESTIONS])]:
@@ -264,9 +252,9 @@ def _claim(directory: pathlib.Path, settings: dict) -> None:
         for path in directory.iterdir():
             if not (path.name.startswith(f'.{tables.PLAN.file}.') or locks.is_lock(path)):
                 raise InputError(f'{directory} holds other files: give a new or empty folder')
-    ours = (*tables.CONTENTS, MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
+    ours = (*tables.CONTENTS, manifest_lib.MANIFEST, tables.PLAN.file, f'{tables.PARTS}/*/*/*')
     files.remove_partials(directory, *ours)
-    write_manifest(directory, tables.PLAN, {'settings': settings})
+    manifest_lib.write_manifest(directory, tables.PLAN, {'settings': settings})
 
 
 def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pathlib.Path:
@@ -285,6 +273,6 @@ def _parts(directory: pathlib.Path, wordpiece: Tokenizer, settings: dict) -> pat
 
 def _finish(directory: pathlib.Path) -> None:
     """Removes what only a killed run needs; the plan last, as it marks a folder as unfinished."""
-    if is_folder_of(directory, tables.PLAN):
+    if manifest_lib.is_folder_of(directory, tables.PLAN):
         batch_cache.remove(directory, tables.PARTS)
         (directory / tables.PLAN.file).unlink()

@@ -179,8 +179,8 @@ class Prepared:
     def pair_rows(self, pairs: str = 'title') -> np.ndarray:
         """Rows of `pairs` [n] int64, rising, of one kind; InputError if there is none.
 
-        'title' (page title and mention, both ways), 'sentence' (two that begin in one sentence),
-        'near' (either) or 'all'.
+        'title' (page title and mention), 'sentence' (begin in one sentence), 'near' (either) or
+        'all'.
         """
         check_choice('pairs', pairs, PAIR_KINDS)
         chosen = np.full(len(self.pairs['topic']), pairs == 'all')

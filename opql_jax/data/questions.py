@@ -36,15 +36,10 @@ class QuestionBatch(NamedTuple):
 
 
 class QuestionArrays:
-    """Marked questions, padded to one length.
+    """Marked questions, padded to one length, that of the longest rounded up to 8.
 
-    Attributes:
-        length: of the longest question, rounded up to 8.
-        tokens: [n, length] int32.
-        r1, r2: [n] int32, positions of the markers.
-        topic: [n] int32, -1 where the topic is unknown.
-        answers: n arrays of entity ids, of any length.
-        hops: [n] int32.
+    `tokens` are [n, length], `r1` and `r2` [n] positions of the markers, `topic` [n], -1 where it
+    is unknown, `hops` [n], all int32, and `answers` n arrays of entity ids.
     """
 
     def __init__(self, questions: Sequence[Question], tokenizer, special: SpecialIds):
@@ -93,10 +88,8 @@ def check_length(question: str, tokens: int) -> None:
 class AlignedQuestions:
     """1-hop questions that a corpus answers: a passage mentions topic and answer together.
 
-    Attributes:
-        arrays: the QuestionArrays of the aligned ones.
-        pairs: their pairs (topic, answer), an array of indices of pairs for each question.
-        topics: [t] int32, their topics, rising.
+    Of their `arrays`, `pairs` are indices of pairs (topic, answer), an array a question, and
+    `topics` [t] int32 rise.
     """
 
     def __init__(self, prepared: Prepared, split: str, held_out: Sequence[str], index: PairIndex):

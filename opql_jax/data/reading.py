@@ -24,7 +24,7 @@ _BEFORE = re.compile(
 STAND_IN = re.compile(
     r'(?:he|she|it|they|we|you|I|him|her|them|us|me|this|that|these|those|who|which|what|whom'
     r'|his|its|their|here|there|nobody|no one|nothing|nowhere)',
-    re.IGNORECASE,
+    re.I,
 )
 # Longer questions are cut to this many tokens.
 _QUESTION_TOKENS = 96

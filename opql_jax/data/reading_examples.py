@@ -19,13 +19,13 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import map_records, read_json_lines, string_field
 from opql_jax.corpus.name_resolution import without_brackets
 from opql_jax.corpus.spans import whole_words
 from opql_jax.data import relation_questions
 from opql_jax.data.reading import STAND_IN, answer_start, titled
-from opql_jax.datasets import load_toml
 from opql_jax.datasets.docred import AnnotatedDocument
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 
@@ -94,7 +94,7 @@ def occurrences(
     """
     found = set()
     for answer in filter(None, (answer.strip(_AROUND) for answer in answers)):
-        pattern = re.compile(whole_words(answer), re.IGNORECASE)
+        pattern = re.compile(whole_words(answer), re.I)
         for passage in range(len(passages)) if among is None else among:
             found |= {(passage, *match.span()) for match in pattern.finditer(passages[passage])}
     longest: list[tuple[int, int, int]] = []
@@ -186,13 +186,11 @@ def from_sub_questions(
 ) -> Iterator[ReadingExample]:
     """Examples of the steps of MuSiQue's questions, each with its passage alone and among others.
 
-    The answer to a step is the title of the passage of the step that refers to it. Left out are
-    steps whose passage lacks it, steps that refer to one of these, and steps that are no sentence
-    ('Hello Love >> performer').
-
-    Questions are `{answer, aliases, supporting, decomposition}`: '#1' in a step of the
-    decomposition is the answer to the first, and each step has one supporting document, of
-    `documents` {id: (title, text)}.
+    Questions are `{answer, aliases, supporting, decomposition}`: '#1' in a step is the answer to
+    the first, which is the title of the passage of the step that refers to it; each step has one
+    supporting document, of `documents` {id: (title, text)}. Left out are steps whose passage lacks
+    the answer, steps that refer to one of these, and steps that are no sentence ('Hello Love >>
+    performer').
     """
     ids = sorted(documents)
     for question in questions:
@@ -216,15 +214,8 @@ def from_sub_questions(
                 continue
             for others in ([], _sample(ids, rng, 2)):
                 around = [titled(*documents[other]) for other in others if other != name]
-                example = _with_others(
-                    'musique-step',
-                    asked[0].upper() + asked[1:],
-                    titled(*documents[name]),
-                    right,
-                    around,
-                    rng,
-                    unanswered=0,
-                )
+                found = asked[0].upper() + asked[1:], titled(*documents[name]), right, around
+                example = _with_others('musique-step', *found, rng, unanswered=0)
                 if example.answers:
                     yield example
 
@@ -248,20 +239,12 @@ def from_articles(
             for text in paragraphs
         ]
         if max(counts, default=0) > 1:
-            best = int(np.argmax(counts))
-            others = [
-                text for text in _sample(paragraphs, rng, 2) if not occurrences(answers, [text])
-            ]
-            yield _with_others(
-                'articles',
-                _as_asked(question, rng),
-                titled(title, paragraphs[best]),
-                answers,
-                [titled(title, text) for text in others[: int(rng.integers(3))]],
-                rng,
-                unanswered=0,
-                within=paragraphs[best],
-            )
+            best, drawn = paragraphs[int(np.argmax(counts))], _sample(paragraphs, rng, 2)
+            others = [text for text in drawn if not occurrences(answers, [text])]
+            asked = _as_asked(question, rng)
+            near = [titled(title, text) for text in others[: int(rng.integers(3))]]
+            found = 'articles', asked, titled(title, best), answers, near
+            yield _with_others(*found, rng, unanswered=0, within=best)
 
 
 def from_known_answers(
@@ -270,10 +253,7 @@ def from_known_answers(
     retrieved: Sequence[Sequence[tuple[str, str]]],
     rng: np.random.Generator,
 ) -> Iterator[ReadingExample]:
-    """Examples of `(question, topic, answers)` and the `(title, text)` of passages found.
-
-    An answer counts in a passage that has the topic, in its text or title; which help is unknown.
-    """
+    """Examples of `(question, topic, answers)`; passages `(title, text)` on the topic count."""
     for (question, topic, answers), found in zip(questions, retrieved):
         found = _shuffled(found, rng)[:_FOUND]
         texts = tuple(titled(*passage) for passage in found)
@@ -294,14 +274,9 @@ def from_known_answers(
 def from_labelled(
     sentences: Sequence[LabelledSentence], rng: np.random.Generator, most: int
 ) -> Iterator[ReadingExample]:
-    """Examples made of labelled sentences, asked by a template among other sentences.
-
-    A third has no answer: the others share the relation or the topic, not both.
-    """
+    """Labelled sentences asked by a template among others; a third has no answer."""
     about_topic, of_relation = collections.defaultdict(list), collections.defaultdict(list)
-    usable = [
-        each for each in sentences if each.relation and all(map(_is_name, _topic_and_target(each)))
-    ]
+    usable = [s for s in sentences if s.relation and all(map(_is_name, _topic_and_target(s)))]
     for each in usable:
         about_topic[_topic_and_target(each)[0].casefold()].append(each)
         of_relation[each.relation].append(each)
@@ -475,7 +450,7 @@ def names_of(sentences: Sequence[LabelledSentence], relations: Sequence[str]) ->
 
 @functools.cache
 def _statements() -> dict:
-    return load_toml('reading_statements.toml')
+    return load_toml('datasets/reading_statements.toml')
 
 
 def _topic_and_target(sentence: LabelledSentence) -> tuple[str, str]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.data.markup import MarkedQuestion, TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.datasets import load_toml
 
 # For relations without questions of their own; {relation} is their name.
 _ABOUT = (
@@ -43,7 +43,7 @@ def own_templates(relation: str) -> Templates:
 
 @functools.cache
 def _templates() -> dict[str, dict[str, list[str]]]:
-    return load_toml('relation_questions.toml')
+    return load_toml('datasets/relation_questions.toml')
 
 
 def cloze_question(

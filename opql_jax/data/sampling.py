@@ -26,8 +26,7 @@ class PairIndex:
     """Finds the rows of a pair and the pairs that share a topic or a target.
 
     Attributes:
-        topic, target, passage, topic_mention, target_mention: [n_rows] int32, the columns of the
-            pair table.
+        topic, target, passage, topic_mention, target_mention: [n_rows] int32, the pair table.
         pair_start: [n_pairs + 1] int64; the rows of pair p are pair_start[p] .. pair_start[p + 1].
         pair_topic, pair_target: [n_pairs] int32, sorted by (topic, target).
         repeated: [n_pairs] bool, pairs that at least two passages mention.

@@ -103,12 +103,10 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
 
     Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the
-    two ids, as `models.bert` exchanges the embeddings.
-
-    `path` is a `tokenizer.json`, or a folder holding one (a prepared directory, a Hugging Face
-    checkpoint) or a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or,
-    without one, if it holds capitals; or 'default', the released encoder's that comes with this
-    package. TokenizerError names the path and what is wrong with it.
+    two ids, as `models.bert` exchanges the embeddings. `path` is a `tokenizer.json`, or a folder
+    with one or with a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or,
+    without one, if it holds capitals; or 'default', the released encoder's. TokenizerError names
+    the path and what is wrong with it.
     """
     path = os.fspath(RELEASED_ENCODER if path == 'default' else path)
     file = path

@@ -1,9 +1,8 @@
 """Documents in the form of DocRED (Yao et al., 2019) and Re-DocRED.
 
 A JSON list of `{title, sents: [[token]], vertexSet: [[{sent_id, pos: [first, end], type}]], labels:
-[{h, t, r}]}`: tokenised sentences, the mentions of each entity (offsets count tokens of a
-sentence), and relations between entities, by their indices in `vertexSet`. `labels` may be missing,
-and a cluster may be empty.
+[{h, t, r}]?}`: sentences, the mentions of each entity (`pos` counts tokens of a sentence), and
+relations between entities, by their indices in `vertexSet`.
 """
 
 import collections
@@ -58,9 +57,8 @@ def read_documents(
 ) -> list[AnnotatedDocument]:
     """Reads a file of documents; InputError: missing, empty, or more than a share of bad ones.
 
-    Labels of other `relations` ({id: name}) are ignored; these and bad documents are written to
-    `rejected_path` as `{document, reason, record}`, numbered from 1, the file also when there is
-    none. None raises InputError for the first.
+    These, and labels of other `relations` ({id: name}), are left out and written to `rejected_path`
+    as `{document, reason, record}`, numbered from 1; None raises InputError for the first.
     """
     records = read_json(path)
     if not isinstance(records, list) or not records:

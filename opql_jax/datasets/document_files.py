@@ -41,10 +41,7 @@ def read_document_file(
     rejected_path: str | os.PathLike,
     max_reject_fraction: float,
 ) -> list[tuple[str, T]]:
-    """A file's documents with their places, such as 'a.jsonl, line 3'; InputError if unreadable.
-
-    `convert` takes records `{id, title, text}`; for bad ones see `rejected`.
-    """
+    """A file's documents with their places, such as 'a.jsonl, line 3'; InputError if unreadable."""
     suffix = path.suffix.lower()
     if suffix == '.jsonl':
         with_place = lambda number, record: (f'{path.name}, line {number}', convert(record))

@@ -1,8 +1,4 @@
-"""Resolves entities of Freebase and Wikidata data sets, and finds them in questions.
-
-Entities are found by the keys and names of the vocabulary and by optional tables of Freebase MIDs
-and Wikidata QIDs.
-"""
+"""Finds entities of Freebase and Wikidata sets in a vocabulary, and their names in questions."""
 
 import functools
 import itertools
@@ -12,23 +8,12 @@ from collections.abc import Container, Iterable, Sequence
 from urllib.parse import unquote
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import json_lines
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.corpus.json_lines import (
-    errors_at,
-    read_json,
-    read_lines,
-    string_field,
-    string_list_field,
-)
+from opql_jax.corpus.words import word_list
 
 _WORD = re.compile(r'\w+')
-# Names nothing by itself: 'in' is no Indiana, and 'the' no mention of 'The Bahamas'.
-_FUNCTION_WORDS = frozenset(
-    'a about after all also am an and are as at be been before but by can could did do does '
-    'for from had has have he her him his how i if in into is it its many me much my no not of '
-    'on or our she so than that the their them they this to was we were what when where which '
-    'who whom whose why will with would you your'.split()
-)
+_FUNCTION_WORDS = word_list('no_topics')
 
 
 class EntityResolver:
@@ -52,8 +37,7 @@ class EntityResolver:
     def entity(self, mid: str = '', qid: str = '', names: Iterable[str] = ()) -> int | None:
         """The id of the entity whose key is the MID or QID, or of the first that is named so.
 
-        Names are the QID's Wikipedia title, label and aliases, then `names`; in any case if that
-        means one entity only.
+        Names are the QID's in the tables, then `names`; in any case if that means one entity only.
         """
         qid = qid or self._qids.get(mid, '')
         for key in _keys(mid, qid):
@@ -99,7 +83,7 @@ def _keys(mid: str, qid: str) -> list[str]:
 
 def _read_qids(path) -> dict[str, str]:
     qids = {}
-    for number, line in read_lines(path):
+    for number, line in json_lines.read_lines(path):
         if not (columns := line.split()):
             continue
         if not re.fullmatch(r'/?[mg][./]\w+ Q\d+', ' '.join(columns)):
@@ -109,12 +93,12 @@ def _read_qids(path) -> dict[str, str]:
 
 
 def _read_labels(path) -> dict[str, list[str]]:
-    entries = read_json(path)
+    entries = json_lines.read_json(path)
     if not isinstance(entries, dict):
         raise InputError(f'{path}: expected a JSON object of QIDs, found {type(entries).__name__}')
     names = {}
     for qid, entry in entries.items():
-        with errors_at(f'{path}: {qid}'):
+        with json_lines.errors_at(f'{path}: {qid}'):
             if not isinstance(entry, dict):
                 raise InputError(f'expected an object, found {entry!r}')
             names[qid] = names_of(entry)
@@ -123,10 +107,10 @@ def _read_labels(path) -> dict[str, list[str]]:
 
 def names_of(entry: dict, aliases: str = 'aliases', prefix: str = '') -> list[str]:
     """A QID's Wikipedia title, label and aliases, each once; errors begin with `prefix`."""
-    address = string_field(entry, 'wikipedia', '', prefix)
-    label = string_field(entry, 'label', '', prefix)
+    address = json_lines.string_field(entry, 'wikipedia', '', prefix)
+    label = json_lines.string_field(entry, 'label', '', prefix)
     title = unquote(address.rpartition('/wiki/')[2]).replace('_', ' ')
-    names = [title, label, *string_list_field(entry, aliases, prefix)]
+    names = [title, label, *json_lines.string_list_field(entry, aliases, prefix)]
     return list(dict.fromkeys(filter(None, names)))
 
 
@@ -154,7 +138,7 @@ def find_topics(
 def find_name(text: str, names: Sequence[str]) -> tuple[int, int] | None:
     """The span of the longest name in a text."""
     for name in sorted(names, key=len, reverse=True):
-        match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.IGNORECASE)
+        match = re.search(rf'(?<!\w){re.escape(name)}(?!\w)', text, re.I)
         if match and not _FUNCTION_WORDS.issuperset(_WORD.findall(match[0].lower())):
             return match.span()
     return None

@@ -14,7 +14,7 @@ _BLOCKS = frozenset(
 )
 
 # Beginnings and ends of markup. All patterns take linear time.
-_OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.IGNORECASE)
+_OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.I)
 _TAG_END = re.compile(
     r"""(?:=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)|/(?!>)|[^>=/]++)*+(?P<closed>/?)>"""
 )
@@ -22,7 +22,7 @@ _ANY_END = re.compile('(?P<closed>)>')
 _ENDS = {'<!--': re.compile(r'--\s*+>'), '<![CDATA[': re.compile(r']\s*+]\s*+>'), '<': _TAG_END}
 _NAME = re.compile(r'[a-zA-Z][^\s/>]*+')
 # Elements without markup in them, and their ends.
-_RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.IGNORECASE) for tag in ('script', 'style')}
+_RAW_ENDS = {tag: re.compile(rf'</\s*+{tag}\s*+>', re.I) for tag in ('script', 'style')}
 # A row of a table is a line if none of its cells has more characters, or more than a paragraph.
 _LONGEST_CELL = 200
 # A number of no character: Python reads none of more than 4,300 digits.
@@ -30,10 +30,7 @@ _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 
 def read_html(source: str) -> tuple[str | None, str]:
-    """A page's title and text, a line for each paragraph, heading, item or row of a table.
-
-    The title is the first <h1>, which is left out of the text, or else `<title>`, or None.
-    """
+    """A page's title, the first <h1> or `<title>`, and text, a line for each item or row."""
     page = _Page()
     for kind, content in _tokens(source):
         {'start': page.start_tag, 'end': page.end_tag, 'text': page.add_text}[kind](content)

@@ -1,14 +1,12 @@
 """Sentences of public corpora, labelled with the relation of two mentions, the subject first.
 
-- FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens: [str], h: [name, id, [[index, ...],
-  ...]], t: [...]}, ...]}`; a head or tail with several mentions is at the first of them, and the
-  text is the tokens with a space between them.
-- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel}` a line; the text is searched for the two
-  strings. A line may have `rel_label`, a name of its relation.
+- FewRel (Han et al., 2018), `*.json`: `{relation: [{tokens, h: [name, id, [[index, ...], ...]], t},
+  ...]}`; a head or tail is at the first of its mentions, and the text has spaces between tokens.
+- JSON Lines, `*.jsonl`: `{text, sub_text, obj_text, rel, rel_label?}`; the text is searched for the
+  two strings.
 - T-REx (Elsahar et al., 2018), JSON Lines of `{text, entities: [{uri, boundaries}], triples:
   [{subject, predicate, object}]}`.
-- DocRED and Re-DocRED: see `docred`. As all relations among the entities of a document are labelled
-  there, pairs without one state none.
+- DocRED and Re-DocRED, see `docred`: pairs without a labelled relation state none.
 """
 
 import collections
@@ -53,8 +51,7 @@ class LabelledSentence(NamedTuple):
 def read_corpora(paths: Sequence[str], names: str) -> list[LabelledSentence]:
     """Reads files of any of these forms; InputError if one holds nothing.
 
-    What a relation is called is its name in lower case, by its id such as 'P57' in `names`, a file,
-    where the corpora give ids.
+    A relation is called by its name in lower case, by that of its id in the file `names` if any.
     """
     known = docred.read_relations(names)
     found: list[LabelledSentence] = []
@@ -77,8 +74,7 @@ def name_of(relation: str, known: Mapping[str, str]) -> str:
 def read_labelled(path) -> tuple[list[LabelledSentence], dict[str, int]]:
     """The sentences of FewRel or JSON Lines, and the numbers of those that are skipped, by reason.
 
-    Reasons are MISSING and OVERLAPPING. InputError names relation and item, or line; also if no
-    sentence is usable.
+    InputError names relation and item, or line; also if no sentence is usable.
     """
     sentences, skipped, _ = _labelled(path)
     return sentences, skipped

@@ -13,21 +13,15 @@ from typing import ClassVar
 
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
+from opql_jax.corpus import questions as questions_lib
 from opql_jax.corpus.documents import Document, read_jsonl
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import errors_at, read_lines, short_repr
-from opql_jax.corpus.questions import (
-    RELATION_SEPARATOR,
-    Question,
-    look_up_answers,
-    parse_bracketed,
-    to_record,
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class MetaQA:
-    """The reader of MetaQA; mentions are linked by entity names.
+    """The reader of MetaQA's `folder`; mentions are linked by entity names.
 
     Attributes:
         folder: holds passages.jsonl, entities.txt and <hops>-hop/<split>.txt.
@@ -85,30 +79,31 @@ def documents(
     return documents
 
 
-def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> Question:
-    """Parses `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`, or raises InputError.
+def parse_question(line: str, vocab: EntityVocab, hops: int, id: str) -> questions_lib.Question:
+    """A question of `question with [topic]<TAB>answer|answer<TAB>type<TAB>...`, or InputError.
 
-    Answers and type are optional. The type 'director_to_movie_to_language' becomes the relations
-    'director_to_movie > movie_to_language'. Unknown topics are -1, unknown answers in
-    `unknown_answers`.
+    Answers and type are optional: 'director_to_movie_to_language' becomes the relations
+    'director_to_movie > movie_to_language'.
     """
     columns = line.split('\t')
     if len(columns) > 4:
         raise InputError(f'expected question, answers and type, found {len(columns)} columns')
     if '[' in columns[0] and ']' not in columns[0] and ']' in line:
         raise InputError(f'the topic has a tab, which ends the question: {short_repr(line)}')
-    text, topic = parse_bracketed(columns[0])
+    text, topic = questions_lib.parse_bracketed(columns[0])
     entity = vocab.get(text[slice(*topic)])
     names = (name.strip() for name in columns[1].split('|')) if len(columns) > 1 else ()
-    answers, unknown_answers = look_up_answers(filter(None, names), vocab)
+    answers, unknown_answers = questions_lib.look_up_answers(filter(None, names), vocab)
     label = columns[2].strip() if len(columns) > 2 else ''
     steps = map('_to_'.join, itertools.pairwise(label.split('_to_')))
     asked = id, text, (topic,), (-1 if entity is None else entity,)
-    kind = RELATION_SEPARATOR.join(steps) or label
-    return Question(*asked, answers, unknown_answers, hops, kind)
+    kind = questions_lib.RELATION_SEPARATOR.join(steps) or label
+    return questions_lib.Question(*asked, answers, unknown_answers, hops, kind)
 
 
-def read_questions(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list[Question]:
+def read_questions(
+    path: str | os.PathLike, vocab: EntityVocab, hops: int
+) -> list[questions_lib.Question]:
     """Reads a question a line (`parse_question`), ids `{hops}-hop/{stem}/{line}`; or InputError."""
     path, questions = files.path(path), []
     for number, line in read_lines(path):
@@ -125,7 +120,7 @@ def read_records(path: str | os.PathLike, vocab: EntityVocab, hops: int) -> list
     """Reads a file as records naming topics the vocabulary lacks; errors: `read_questions`."""
     records = []
     for question in read_questions(path, vocab, hops):
-        record = to_record(question, vocab)
+        record = questions_lib.to_record(question, vocab)
         if question.topic_entity < 0:
             record['entities'] = [question.text[slice(*question.topic)]]
         records.append(record)

@@ -1,10 +1,8 @@
 """Multi-hop slot filling (MSF) over Wikipedia, as DrKIT's scripts write it (Dhingra et al., 2020).
 
-    paragraphs.json  {"id", "wikidata_id", "context", "mentions": [{"wikidata_id", "start", "text",
-                     "name"?}]}
-    queries.json     {"id", "subject": {"wikidata_id", "name"?, "aliases"}, "relation":
-                     {"wikidata_id", "text": [name]}, "object": {"wikidata_id"}}, a list of
-                     relations where there are several hops
+    paragraphs.json  {id, wikidata_id, context, mentions: [{wikidata_id, start, text}]}
+    queries.json     {id, subject: {wikidata_id, name?, aliases}, object: {wikidata_id}, relation:
+                     {wikidata_id, text: [name]} or a list}
 
 `wikidata_id` is a QID, a number for a date, and null where a mention is not linked.
 """
@@ -87,10 +85,7 @@ class Msf:
 
 
 def documents(path: str | os.PathLike) -> list[Document]:
-    """The paragraphs, each about its article's entity, titled by the first mention of that.
-
-    Of overlapping mentions the first stays, then the longest. InputError names line and field.
-    """
+    """The paragraphs, titled by their first mention; of overlapping mentions the first stays."""
     read = [document for _, document in map_records(path, read_json_lines(path), _document)]
     if not read:
         raise InputError(f'{path}: no paragraph in the file')
@@ -98,10 +93,9 @@ def documents(path: str | os.PathLike) -> list[Document]:
 
 
 def queries(path: str | os.PathLike) -> list[dict]:
-    """The queries as records of `corpus.questions`: 'Douglas Adams, educated at, country'.
+    """The queries as records of `corpus.questions`, but for those without an object.
 
-    The type is 'P69 > P17', answers are ids. Queries without an object, which the text does not
-    state, are skipped.
+    'Douglas Adams, educated at, country' is of the type 'P69 > P17'; answers are ids.
     """
     one = lambda query: None if query.get('object') is None else _query(query)
     records = [record for _, record in map_records(path, read_json_lines(path), one) if record]

@@ -61,10 +61,7 @@ def _page_text(page) -> str:
 
 
 def by_columns(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces of a page column by column, if it shows prose line by line across; else [].
-
-    Tables are shown so, too; prose has long pieces, and many go on in lower case.
-    """
+    """The pieces of a page column by column, if it shows prose line by line across; else []."""
     starts = collections.Counter(piece.x for piece in pieces)
     columns = sorted(x for x, count in starts.items() if count >= _LINES)
     if not 2 <= len(columns) <= _COLUMNS:

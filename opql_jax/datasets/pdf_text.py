@@ -41,9 +41,8 @@ def check_installed() -> None:
 def read_pdf(path: pathlib.Path, process: LimitedProcess | None = None) -> tuple[str | None, str]:
     """A PDF file's title, or None, and text, with a blank line between paragraphs.
 
-    The title is that of the metadata if the first pages say it (`_say`), left out where the text
-    begins with it. A `process` sets limits. InputError if it is unreadable, encrypted, without
-    text, or exceeds them.
+    The title is that of the metadata if the first pages say it (`_say`). A `process` sets limits.
+    InputError if it is unreadable, encrypted, without text, or exceeds them.
     """
     seconds = SECONDS + SECONDS_PER_MIB * path.stat().st_size / (1 << 20)
     title, pages = process.call(read_pages, path, seconds) if process else read_pages(path)

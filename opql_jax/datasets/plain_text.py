@@ -1,7 +1,4 @@
-"""The reader of plain text: files, folders and documents in memory (extra `text`).
-
-Names are recognised in it.
-"""
+"""The reader of English text without links: files, folders, documents in memory (extra `text`)."""
 
 import collections
 import contextlib
@@ -18,7 +15,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -46,6 +43,7 @@ from opql_jax.corpus.name_resolution import fold, resolve
 from opql_jax.corpus.rejected import add_rejected, convert_records
 from opql_jax.corpus.spans import Span
 from opql_jax.corpus.statements import restated
+from opql_jax.corpus.words import word_list
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.document_files import is_document_file, read_document_file
 from opql_jax.datasets.html_text import read_html
@@ -63,33 +61,19 @@ MOST_TOLD = 30
 # Documents per batch of recognition.
 BATCH_DOCUMENTS = 256
 # The modules of `corpus` that decide which names are recognised.
-_MODULES_OF_NAMES = ('recognition', 'name_kinds', 'spans', 'definitions', 'linking', 'layout')
+_MODULES_OF_NAMES = 'recognition name_kinds spans definitions linking layout'.split()
 # Fewest words to tell a language by, and the least share of its frequent ones (prose has .3 to .5).
 JUDGED_FROM, FREQUENT_SHARE = 50, 0.05
 # Characters of a text that are looked at to tell its language.
 JUDGED_CHARACTERS = 100_000
-_ENGLISH = frozenset(
-    'the of and to in a is was that for as with on by it he his from at be '
-    'are were this an or which had has'.split()
-)
-_OTHER = frozenset(
-    'der die das und ist nicht von mit den dem ein eine auf für sich'  # German
-    ' les des est une dans que pour sur avec pas au du et il elle'  # French
-    ' los las del una por con para su como más fue es y'  # Spanish
-    ' che gli della di il non sono per nel alla è'  # Italian
-    ' os da do dos um uma não com ao são'  # Portuguese
-    ' het een van niet zijn op te dat voor'  # Dutch
-    ' och att som av till är ett på med'  # Swedish, Danish, Norwegian
-    ' nie się na jest w z że do'.split()  # Polish
-)
+_ENGLISH = word_list('english')
+_OTHER = word_list('other_languages')
 _WORD = re.compile(r'\w+')
 # Front matter, and the title that it states.
 _FRONT_MATTER = re.compile(
     r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
 )
-_STATED_TITLE = re.compile(
-    r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.MULTILINE | re.IGNORECASE
-)
+_STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.M | re.I)
 # A heading may end with one: 'Molde F.C.'
 _ABBREVIATED = re.compile(r'\b(?:(?:[A-Z]\.){2,}|(?:Jr|Sr|Inc|Ltd|Co|Corp)\.)$')
 # The longest line that may be a heading, unless it is one of Markdown.
@@ -102,10 +86,9 @@ _REPEATED = 3
 class PlainText(Reader):
     """English text without entity links.
 
-    A .txt, .md, .html, .htm or .pdf file is one document, called by its heading or, without one, by
-    its file. A .jsonl file has a document `{id, title, text}` a line and a .parquet file one a row,
-    where the title may be missing; other fields and columns are ignored. A dump of MediaWiki (.xml,
-    .xml.bz2 or .xml.gz) has one an article, with the id of its page.
+    Files that end in one of `SUFFIXES` are one document each, called by its heading or else by its
+    file. A .jsonl file has a document `{id, title?, text}` a line, a .parquet file one a row, and a
+    dump of MediaWiki (.xml, .xml.bz2 or .xml.gz) one an article, with the id of its page.
 
     Attributes:
         sources: files, and folders or patterns such as `articles/*.txt` and `**/*.md`, which are
@@ -245,12 +228,8 @@ class PlainText(Reader):
 class StoredText(Reader):
     """Documents that `PlainText.documents` has read before, to make the next version of.
 
-    There is at least one, each with its own id.
-
-    Attributes:
-        source: where they come from, for messages.
-        rejected: the `rejected.jsonl` of the version before, which is taken over.
-        cache, processes, map_batches: see `PlainText`.
+    `source` says where they come from, for messages; `rejected` is the `rejected.jsonl` of the
+    version before, which is taken over; for the rest see `PlainText`.
     """
 
     paths: ClassVar = ('documents', 'source', 'rejected', 'cache', 'processes', 'map_batches')
@@ -320,8 +299,8 @@ def link_names(
 def _recognition_version() -> str:
     """The hash of what recognised names depend on but the text: rules, spaCy and its models."""
     digest = hashlib.sha256()
-    for module in _MODULES_OF_NAMES:
-        digest.update(pathlib.Path(recognition.__file__).with_name(f'{module}.py').read_bytes())
+    for name in ('words.toml', *(f'{module}.py' for module in _MODULES_OF_NAMES)):
+        digest.update(pathlib.Path(recognition.__file__).with_name(name).read_bytes())
     for package in ('spacy', *recognition.MODELS):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             digest.update(f'{package} {importlib.metadata.version(package)}\n'.encode())
@@ -374,10 +353,7 @@ def document_from_record(record: object) -> Document:
 
 
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
-    """Brings a document into the form that names are found in and answers show; idempotent.
-
-    `is_filled`: paragraphs may be broken into lines; `is_markdown`: see `layout.unfilled`.
-    """
+    """Brings a document into the form that names are found in and answers show; idempotent."""
     text = cleaned(document.text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
@@ -532,3 +508,48 @@ def _other_language(texts: Sequence[str]) -> str:
         f'of its {count} words {latin / count:.0%} are in Latin letters, {english / count:.0%} '
         f'frequent words of English and {other / count:.0%} of other languages'
     )
+
+
+def as_sources(texts: str | os.PathLike | Iterable[Any]) -> list[str | os.PathLike | dict]:
+    """The sources that `index_text` reads; InputError if there are none, or of another form.
+
+    `texts` are the path of a file or folder; or several strings, documents `{id?, title?, text}`
+    and paths; or a table with columns `text`, `id?` and `title?`, of pandas or any other with the
+    Arrow interface. What has no id is called by its number, from 0.
+    """
+    if isinstance(texts, str | os.PathLike):
+        return [texts]
+    sources = _listed(texts)
+    for number, each in enumerate(sources):
+        if isinstance(each, str | dict):
+            sources[number] = {'text': each} if isinstance(each, str) else document_fields(each)
+        elif not isinstance(each, os.PathLike):
+            form = 'a string, a document {id, title, text} or a path'
+            raise InputError(f'texts: text {number}: expected {form}, found {short_repr(each)}')
+    taken = {str(each.get('id')) for each in sources if isinstance(each, dict)}
+    for number, each in enumerate(sources):
+        while isinstance(each, dict) and 'id' not in each:
+            if str(number) not in taken:
+                each['id'] = str(number)
+            number += len(sources)
+    return sources
+
+
+def _listed(texts: Any) -> list[Any]:
+    is_table = hasattr(texts, '__arrow_c_stream__')
+    is_list = isinstance(texts, Iterable) and not isinstance(texts, Mapping | Set | bytes)
+    if not (is_table or is_list):
+        raise InputError(f'texts: expected a list, a table or a path, found {short_repr(texts)}')
+    if is_table:
+        try:
+            table = pa.table(texts)
+            names = table.column_names
+            texts = table.select([n for n in ('id', 'title', 'text') if n in names]).to_pylist()
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise InputError(f'texts: the table cannot be read: {error}') from error
+        if 'text' not in names:
+            found = ', '.join(names) or 'none'
+            raise InputError(f'texts: the table has no column "text", but {found}')
+    if not (listed := list(texts)):
+        raise InputError('texts: empty: give a list of strings or documents, a table, or a path')
+    return listed

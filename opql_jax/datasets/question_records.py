@@ -34,15 +34,9 @@ def question_record(
 class Coverage:
     """How much of a data set a vocabulary covers. An answer counts once per question.
 
-    The figures published with OPQL, 88.2 % of the questions of WebQuestionsSP and 94.2 % of those
-    of ComplexWebQuestions, are `with_answer_in_vocabulary`: no system that answers by entities of
-    the vocabulary can be right more often.
-
-    Attributes:
-        no_mention: questions whose text names no topic; they are not written.
-        with_answer_in_vocabulary: those with at least one known answer, whether they name a topic
-            or not.
-        answers: of all questions.
+    `no_mention` counts questions whose text names no topic, which are not written. The paper's 88.2
+    % of WebQuestionsSP and 94.2 % of ComplexWebQuestions are `with_answer_in_vocabulary`: no system
+    that answers by entities of the vocabulary can be right more often.
     """
 
     questions: int = 0

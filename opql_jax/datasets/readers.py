@@ -23,10 +23,7 @@ class Reader(Protocol):
         return {}
 
     def read(self, rejected_path: pathlib.Path) -> tuple[EntityVocab, Collection[Document]]:
-        """The entities and the documents, which have a length and can be iterated repeatedly.
-
-        Bad records go to `rejected_path`; what takes long is kept beside it, in `tables.PARTS`.
-        """
+        """Entities and documents; bad records go to `rejected_path`, what takes long beside it."""
         ...
 
     def questions(

@@ -33,8 +33,7 @@ _log = logging.getLogger(__name__)
 class SlotFilling:
     """The reader of documents with labelled relations (see `docred`), and of multi-hop queries.
 
-    The queries of a part come from facts of its own documents only: '1-hop/train', '2-hop/dev' and
-    so on.
+    The queries of a part, such as '2-hop/dev', come from facts of its own documents only.
 
     Attributes:
         path: the documents.
@@ -135,10 +134,7 @@ def queries(facts: Iterable[Fact], hops: int) -> list[Query]:
 
 
 def balance(every: Sequence[Query], level: int, seed: int) -> list[Query]:
-    """Chooses queries so that the `level` most frequent relations come about equally often.
-
-    None is in more than that of rank `level` + 1. The order depends on seed and query alone.
-    """
+    """Chooses queries so that the `level` most frequent relations come about equally often."""
     counts = collections.Counter(relation for query in every for relation in set(query.chain))
     if len(counts) <= level:
         return list(every)

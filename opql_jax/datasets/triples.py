@@ -1,8 +1,7 @@
 """Knowledge bases as files of triples, for the KB-supervised baselines; OPQL never reads them.
 
-A file has a line `head|relation|tail` for each fact; head and tail are names (or keys) of entities,
-and underscores in the name of the relation are read as spaces. Both readers build on a reader of
-text, whose entities and questions they keep.
+A line is `head|relation|tail`, names (or keys) of entities around a relation, with underscores for
+spaces. Both readers build on a reader of text, whose entities and questions they keep.
 """
 
 import dataclasses
@@ -92,8 +91,7 @@ class _TextAndTriples(Reader):
     """The entities, documents and questions of a text, beside a file of triples.
 
     Attributes:
-        text: a reader.
-        path: the triples.
+        text, path: a reader; the triples.
     """
 
     paths: ClassVar = ('path',)

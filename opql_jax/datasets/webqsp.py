@@ -11,11 +11,11 @@ from opql_jax.datasets.question_records import question_record, to_question_reco
 
 
 def read(path: str | os.PathLike, resolver: EntityResolver) -> list[dict]:
-    """Reads the official WebQSP.train.json or WebQSP.test.json.
+    """Reads the official WebQSP.train.json or WebQSP.test.json; InputError: question, field.
 
     Topics are marked by the parses' mentions, or else names; answers are those of all parses; the
     type is the first inferential chain. All take one hop: a chain of two goes through a compound
-    value, which text states as one fact. InputError names question, from 1, and field.
+    value, which text states as one fact.
     """
 
     def convert(record: dict) -> dict:

@@ -1,8 +1,8 @@
 """The articles of Wikispeedia (2007 Schools Wikipedia) and their links.
 
 The folder holds `articles.jsonl.gz` (`{page, title, text}`, the text as a text browser shows it)
-and `links.tsv` (source page, target page, URL-encoded). The data do not say where in an article a
-link is: a mention of a target is its title where the article's text has it.
+and `links.tsv` (source page, target page, URL-encoded). A mention of a linked page is its title
+where the article's text has it.
 """
 
 import collections
@@ -35,8 +35,8 @@ _BULLET = re.compile(r'(?:[*+o#@]|\d{1,3}\.)\s+')
 _STOP = re.compile(r"""[.!?:;…]["'”’)\]]*$""")
 _COLUMNS = re.compile(r'\S {3,}\S')
 _FOOTNOTE = re.compile(r'\^(?:\[[^\]\s]{0,100}\]|\d+\b|[a-z]\b)|(?<=\S)\[\d+\]')
-_ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.MULTILINE)
-_FOOTER = re.compile(r'^ *Retrieved from "', re.MULTILINE)
+_ENLARGE = re.compile(r'(?<=\S) Enlarge$', re.M)
+_FOOTER = re.compile(r'^ *Retrieved from "', re.M)
 _NOTICES = re.compile(
     r'^(?:This is a featured article\.|SOS Children |Articles with similar titles |For other uses|'
     r'Click here for more information)'
@@ -116,10 +116,9 @@ def _articles(path: Path) -> Iterator[tuple[str, str, str]]:
 def clean(raw: str) -> str:
     """The prose of an article: a line per paragraph or list item.
 
-    Removes the copyright mark, the title and subject lines above, the footer, section headings,
-    notices, image captions (which stand before and after a line 'Enlarge', or simply twice), tables
-    and boxes, footnote marks, bullets and hard wraps. Paragraphs that do not end like a sentence
-    and list items of fewer than five words are dropped.
+    Without titles, footer, headings, notices, image captions (around a line 'Enlarge', or simply
+    twice), tables, footnote marks, bullets, hard wraps, paragraphs that do not end like a sentence
+    and list items of fewer than five words.
     """
     if footer := _FOOTER.search(raw):
         raw = raw[: footer.start()]

@@ -19,41 +19,26 @@ def evaluate_predictions(
 ) -> dict:
     """Scores predictions; the questions may be of different numbers of hops.
 
-    Questions without gold answers are left out and counted. Gold answers that the vocabulary lacks
-    count as answers that cannot be found, questions about unknown topics as wrong.
+    Questions without gold answers are left out and counted; gold answers that the vocabulary lacks
+    cannot be found, and questions about unknown topics are wrong. Record i answers question i
+    (`predictions`), `vocab` looks up predicted entities by key or else by name, `memory` has
+    `topic` and `target` [N] of its entries, and the scored records go to `cases_path`, wrong ones
+    first. InputError: no question has gold answers. PredictionError: another number of hops than
+    the question's. Returns, without metrics over no question:
 
-    Args:
-        questions: with gold answers.
-        records: record i answers question i, see `predictions`.
-        vocab: looks up the predicted entities, by key or else by name.
-        memory: has `topic` and `target` [N], the entries' entities; None for a model without a
-            memory.
-        cases_path: the scored records go here as JSON lines, wrong ones first.
-
-    Returns:
-        hits@{1,5,10}, mrr, set_f1, hits@1_by_type; questions (those scored), unscored,
-        unknown_topics, unknown_answers (counts); answer_coverage: the share of questions with an
-        answer in the vocabulary.
-
-        With a memory, coverage: the share of questions with an answer that some path of their
-        number of hops reaches from a topic; coverage_of_linked: the same among questions with a
-        known topic; hits@1_of_covered: Hits@1 among covered questions. Metrics over no question are
-        left out.
-
-        From a follower, recall_hop{h}: the mean share of hop h's gold entities that it found, over
-        questions whose gold entities are known (for the last hop the answers); reach_hop{h}: the
-        share of questions for which some path from the entities of hop h, not the last, leads to an
-        answer, a bound for later hops.
-
-        From a language model with a memory, retrieval_accuracy: the share of topics whose best
-        entry in the last hop leads to an answer, among those from which the memory leads to one, as
-        in the paper; retrieval_accuracy_of_all: the same among all topics; null_present and
-        null_absent: the mean mass of null over topics of 1-hop questions with an entry (topic,
-        answer) in the memory, and over the others.
-
-    Raises:
-        InputError: no question has gold answers.
-        PredictionError: a prediction of another number of hops than its question.
+        questions, unscored, unknown_topics, unknown_answers: counts; hits@{1,5,10}, mrr, set_f1,
+            hits@1_by_type; answer_coverage: the share of questions with an answer in the
+            vocabulary.
+        coverage, with a memory: the share with an answer that some path of their number of hops
+            reaches; coverage_of_linked: the same among known topics; hits@1_of_covered.
+        recall_hop{h}, of a follower: the mean share of hop h's gold entities found, where these are
+            known; reach_hop{h}: the share from whose entities at hop h, not the last, a path leads
+            to an answer.
+        retrieval_accuracy, of a language model with a memory: the share of topics whose best entry
+            in the last hop leads to an answer, among those from which one does, as in the paper;
+            retrieval_accuracy_of_all: among all topics.
+        null_present, null_absent: the mean mass of null over topics of 1-hop questions with an
+            entry (topic, answer), and over the others.
     """
     if len(records) != len(questions):
         raise PredictionError(f'{len(records)} predictions for {len(questions)} questions')
@@ -83,9 +68,7 @@ def evaluate_predictions(
     out['unknown_topics'] = sum(max(q.entities) < 0 for q, _ in asked)
     out['unknown_answers'] = sum(bool(q.unknown_answers) for q, _ in asked)
     by_type = grouped(zip(asked, rows), lambda scored: scored[0][0].type)
-    out['hits@1_by_type'] = {
-        name: means(row for _, row in of)['hits@1'] for name, of in by_type.items() if name
-    }
+    out['hits@1_by_type'] = {n: means(r for _, r in of)['hits@1'] for n, of in by_type.items() if n}
     if cases_path:
         write_json_lines(cases_path, sorted(cases, key=lambda case: case['right']))
     return out

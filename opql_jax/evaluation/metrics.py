@@ -1,7 +1,4 @@
-"""Metrics of ranked, weighted answers, their means over cases, and tables of these.
-
-A case has a row of scores, {metric: value}, without metrics that it has no value for.
-"""
+"""Metrics of ranked, weighted answers, {metric: value} a case, their means, and tables."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar

@@ -47,13 +47,11 @@ def write_predictions(
     """Writes the predictions for `questions` to `output`, which appears only when it is complete.
 
     `answer` returns the records of a chunk of questions, in order, each with `by`, which identifies
-    the model, the memory and the settings. Finished chunks are kept in the folder `<output>.parts`
-    until then. Several processes that share a file system each answer every n-th chunk, and the
-    primary one joins them. A complete file is checked and left as it is.
-
-    Returns the number of questions that this process answered now. PredictionError: `output` or a
-    chunk holds answers to other questions, or `by` another. InputError: another program writes
-    these predictions.
+    the model, the memory and the settings. Finished chunks are kept in the folder `<output>.parts`.
+    Several processes that share a file system each answer every n-th chunk, and the primary one
+    joins them. Returns the number of questions answered now. PredictionError: `output` or a chunk
+    holds answers to other questions, or `by` another. InputError: another program writes these
+    predictions.
     """
     output = files.path(output)
     parts = output.with_name(output.name + '.parts')

@@ -28,7 +28,6 @@ from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
 from opql_jax.explorer.rendering import STATIC, make_templates
-from opql_jax.explorer.snippets import snippets
 from opql_jax.explorer.suggestions import suggest
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -132,7 +131,7 @@ class Explorer:
         """What was asked, for programs; the query of a question takes longer than its answer."""
         kb, text = self._kb(), _text(request, 'q').strip()
         there = self._folder, f'{request.base_url}api/ask', self._needs_token, self._local
-        ways = snippets(views.members(kb, text), kb.sets, text, *there)
+        ways = views.snippets(views.members(kb, text), kb.sets, text, *there)
         return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:

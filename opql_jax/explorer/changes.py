@@ -23,11 +23,9 @@ _LOOK_AGAIN = 'this page is of an earlier version: load it again'
 
 
 class _Done(NamedTuple):
-    """A change that was made.
+    """A change that was made: its `documents` by id, before and after it, None where there is none.
 
-    Attributes:
-        documents: those that it changed, by id, before and after it; None where there is none.
-        removed: those that it removed, first to last, each after how many documents it stood.
+    Those that it `removed` come first to last, each after how many documents it stood.
     """
 
     id: str
@@ -53,11 +51,9 @@ class Changes:
     """Changes the knowledge base in a folder, and remembers how to take that back.
 
     A new version costs what all of the text costs. So one is made at a time, and the changes that
-    are asked for meanwhile go into the next one together, in order; one that is refused leaves the
-    others as they are. What is no longer as the page of a form showed it is refused.
-
-    Attributes:
-        secret: what a form of ours holds; a page elsewhere can send forms, but not read ours.
+    are asked for meanwhile go into the next one together, in order; one that is refused, as what
+    its page showed has changed, leaves the others as they are. `secret` is what a form of ours
+    holds; a page elsewhere can send forms, but not read ours.
     """
 
     def __init__(self, folder: str | os.PathLike):

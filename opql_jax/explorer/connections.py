@@ -16,8 +16,7 @@ SECONDS = {'head': 10.0, 'body': 30.0, 'response': 30.0}
 class Connection(H11Protocol):
     """A connection that is closed if its client takes too long; uvicorn would wait for good.
 
-    Attributes:
-        since: when it began to wait for its client, in seconds of `time.monotonic`.
+    It began to wait for its client at `since`, in seconds of `time.monotonic`.
     """
 
     since = 0.0

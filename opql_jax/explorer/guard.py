@@ -60,13 +60,10 @@ class Guard:
     ):
         """Takes the application, and who may use it; InputError: not an origin.
 
-        Args:
-            app: what is guarded.
-            hosts: names by which it may be called, None: any. Another name is that of a page
-                elsewhere, whose owner has made it point to this machine.
-            token: if one is needed.
-            rate: requests a second of a client.
-            origins: whose pages may read `/api/…`, such as 'https://notes.example'.
+        `hosts` are names by which it may be called (another is that of a page elsewhere, whose
+        owner has made it point here), None for any; `token` is the one that is needed, `rate` the
+        requests a second of a client, and `origins` those whose pages may read `/api/…`, such as
+        'https://notes.example'.
         """
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):

@@ -38,10 +38,7 @@ _Times = list[tuple[str, int, str]]
 
 
 def write_report(kb: str | os.PathLike, output: str | os.PathLike) -> None:
-    """Writes the page of a knowledge base, whole or not at all.
-
-    InputError: this is no knowledge base of plain text, or the file is a link.
-    """
+    """Writes a knowledge base's page, whole or not at all; InputError: no plain text, or a link."""
     files.refuse_link(output)
     style = (STATIC / 'style.css').read_text(encoding='utf-8')
     title, template = pathlib.Path(os.path.abspath(kb)).name, make_templates()
@@ -70,9 +67,7 @@ def make_report(kb: str | os.PathLike) -> dict[str, Any]:
         return {
             'info': info,
             'kinds': _kinds(names, kinds, mentions, facts, often),
-            'often': [
-                (names[row], kinds[row], int(mentions[row])) for row in most if mentions[row]
-            ],
+            'often': [(names[n], kinds[n], int(mentions[n])) for n in most if mentions[n]],
             **_relations(text, kinds, memory),
             # Pairs of mentions in one passage, and how many of these became facts.
             'mentioned_pairs': manifest.counts.pair_rows // 2,
@@ -100,10 +95,7 @@ def _kinds(names, kinds, mentions: np.ndarray, facts: np.ndarray, often: np.ndar
 
 
 def _relations(text: Prepared, kinds: Sequence[str], memory: Memory) -> dict[str, _Times | int]:
-    """Facts by what stands between the two names, by their kinds, and by themselves.
-
-    The most frequent first; `num_pairs` are the different ones. Function words alone are left out.
-    """
+    """Facts by what stands between names, their kinds, and by themselves, most frequent first."""
     rows = np.arange(len(memory))
     # Each pair of mentions is there in both directions, of which the one in the order of the text
     # counts.

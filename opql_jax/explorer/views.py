@@ -5,6 +5,8 @@ import functools
 import hashlib
 import itertools
 import json
+import pathlib
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -17,8 +19,13 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
 from opql_jax.kb import paths
+from opql_jax.kb.answers import Answer
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
+from opql_jax.kb.sets import query
+from opql_jax.kb.sets.as_query import as_query
+from opql_jax.kb.sets.entity_set import EntitySet
+from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import Member, WeightedEntities
 
@@ -31,10 +38,7 @@ Span = tuple[int, int]
 
 
 class Step(NamedTuple):
-    """A fact of a path, as its citation says it, and the number of that on the page, from 1.
-
-    0 and None for a fact that was not read in the text.
-    """
+    """A fact of a path, as cited, and its number on the page, from 1; None and 0 if not read."""
 
     fact: Fact
     number: int
@@ -182,10 +186,7 @@ class Page(NamedTuple, Generic[T]):
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
 ) -> Page[tuple[str, str, int]]:
-    """Names, kinds and numbers of facts of entities with a text in their name, most facts first.
-
-    Dates and numbers come last.
-    """
+    """Names, kinds and numbers of facts of entities with a text in their name; values come last."""
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
@@ -197,10 +198,7 @@ def entities(
 
 
 def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
-    """What `document.html` shows of a document: its passages in pieces, and its sentences.
-
-    `cited` are characters of its text; `digest` tells that from any other.
-    """
+    """What `document.html` shows: passages in pieces, and sentences; `cited` are characters."""
     rows = _rows_of(kb.prepared, name)
     if not len(rows):
         removed = 'if a page led here, the document was removed since'
@@ -279,3 +277,40 @@ def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, s
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
     date = kb.prepared.document_date
     return Page([(name, title, date(name)) for name, title in shown], len(found))
+
+
+class Snippet(NamedTuple):
+    """A labelled text to copy."""
+
+    label: str
+    text: str
+
+
+def snippets(
+    members: WeightedEntities,
+    sets: SetEvaluator,
+    text: str,
+    kb: pathlib.Path,
+    address: str,
+    needs_token: bool,
+    local: bool,
+) -> list[Snippet]:
+    """The ways to ask something again.
+
+    `members` were found for `text`, and `sets` evaluates queries over the folder `kb`. `address` is
+    that of `/api/ask`, which may need a token. Unless only this machine reads the page (`local`),
+    the folder's name alone is told.
+    """
+    if isinstance(members, EntitySet):
+        found, same, code = 'found', members, query.to_python(members.query)
+    else:
+        assert isinstance(members, Answer)
+        found, same, code = 'answer', as_query(members, sets), f'kb.ask({text!r})'
+    there = f'{kb.name!r})  # on the server, in the folder that holds it'
+    opened = f'{str(kb)!r})' if local else there
+    python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\n'
+    python += f'print({found}.explain())'
+    token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
+    curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
+    language = [] if same is None else [Snippet('Query', str(same))]
+    return [*language, Snippet('Python', python), Snippet('HTTP', curl)]

@@ -1,19 +1,16 @@
 """An approximate index of a memory's keys by ScaNN; what it proposes is scored from the memory.
 
-    manifest.json          what is indexed, settings, measured recall, ScaNN's version, bytes and
-                           sha256 of every file
-    index-00000/ids.npy    [N] int64, entry ids by their number in the index
-    index-00000/...        what ScaNN wrote
+Beside a manifest lie `index-00000/ids.npy`, [N] int64, entry ids by their number in the index, and
+what ScaNN wrote.
 
 ScaNN (Guo et al., ICML 2020; SOAR, Sun et al., NeurIPS 2023) looks into the `leaves` partitions
 nearest to a query and proposes the `depth` entries with the best scores by codes of 4 bits for 2
-dimensions. Their keys `[E[topic]; r]` are then assembled from the entity table and the memory and
-scored in float32, so that the index holds no second copy of the keys: on disk ScaNN's files take
-d_e + d_r bytes an entry, a quarter of its key.
+dimensions. Their keys `[E[topic]; r]` are then scored in float32, so that the index holds no second
+copy of them: ScaNN's files take d_e + d_r bytes an entry, a quarter of its key.
 
-The index keeps to the memory as it changes: deleted entries are never returned, injected ones are
-searched exactly beside it, and it is refused once more than MAX_CHANGED of its entries are deleted
-or were added. It is of one entity table: training that further moves the keys.
+Deleted entries are never returned, injected ones are searched exactly beside it, and an index is
+refused once more than MAX_CHANGED of its entries are deleted or were added. It is of one entity
+table: training that further moves the keys.
 """
 
 import dataclasses
@@ -374,11 +371,7 @@ def _warn_once(message):
 
 
 def check_files(directory, manifest: IndexManifest) -> None:
-    """Raises ManifestError unless an index has exactly ScaNN's files, as the manifest says.
-
-    ScaNN notices no damage, unpickles scann_docids.pkl if it is there, and opens the paths that its
-    list of files names.
-    """
+    """ManifestError unless an index has exactly ScaNN's files, as ScaNN notices no damage."""
     folder = pathlib.PurePath(manifest.folder)
     expected = {f'{folder}/{name}' for name in SCANN_FILES} if manifest.exact is None else set()
     if not re.fullmatch(FOLDER, manifest.folder) or manifest.files.keys() != expected:

@@ -14,17 +14,8 @@ import numpy as np
 
 from opql_jax.core import files as storage
 from opql_jax.core import locks
+from opql_jax.core import manifest as manifest_lib
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    MANIFEST,
-    FolderFormat,
-    ManifestError,
-    Plan,
-    is_folder_of,
-    plan_update,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.memory import ann, segments
 from opql_jax.memory.ann import ExactIndex, ScannIndex
 from opql_jax.memory.format import Memory
@@ -38,14 +29,8 @@ _MAX_DEPTH = 32  # in k
 _CODES_PER_KEY = 64
 _BLOCK_ROWS = 1 << 15
 # Names the folder that is being built, and the one that it replaces.
-_PLAN = FolderFormat(
-    'opql-index-build',
-    1,
-    'a plan of an index',
-    'ann_build.build_index',
-    Plan,
-    'plan.json',
-    'delete this file',
+_PLAN = manifest_lib.plan_format(
+    'opql-index-build', 'a plan of an index', 'ann_build.build_index', 'plan.json'
 )
 _log = logging.getLogger(__name__)
 
@@ -59,18 +44,13 @@ def build_index(
     sample of queries the least depth that reaches the target is found for each number of leaves,
     and of these settings the one that scores the fewest entries is tried on a second sample, whose
     recall the manifest states. Where that is not above the target by two standard errors, the aim
-    on the first is raised. With fewer than MIN_ENTRIES entries, or without ScaNN, what is written
-    says that search is exact.
+    on the first is raised. With fewer than MIN_ENTRIES entries, or without ScaNN, search is exact.
 
-    Args:
-        directory: to hold the index, of its own; made if absent.
-        memory, entity_table: what is indexed: living entries, and E [n, d_e] of their entities.
-        k, recall: the least recall@k, above 0 and at most 1.
-        queries: (query_e [Q, d_e], query_r [Q, d_r]) to split in two samples, at least 4; None for
-            keys of entries with Gaussian noise, which may be easier than what a model asks.
-
-    InputError: a bad argument, a directory that holds something else, no setting with this recall
-    (the index that was there stays), a ScaNN that does not import, or another process writing here.
+    `directory` is the index's own, `entity_table` E [n, d_e]. `queries` (query_e [Q, d_e], query_r
+    [Q, d_r]), at least 4, are split in two samples; None takes keys of entries with Gaussian noise,
+    which may be easier than what a model asks. InputError: a bad argument, a directory that holds
+    something else, no setting with this recall (the index that was there stays), a ScaNN that does
+    not import, or another process writing here.
     """
     directory = storage.require_local(directory)
     if not 0 < recall <= 1 or k < 1:
@@ -113,9 +93,9 @@ def build_index(
             stated = ann.IndexManifest(**(header | manifest))
             index = ScannIndex(memory, table, searcher, np.asarray(memory.ids), stated)
             manifest |= _tune(index, tuning, measuring, recall)
-            plan_update(directory, _PLAN, {before} - {''}, [folder])
+            manifest_lib.plan_update(directory, _PLAN, {before} - {''}, [folder])
             digests = _write(directory, folder, searcher, np.asarray(memory.ids))
-        write_manifest(directory, ann.FORMAT, manifest, digests)
+        manifest_lib.write_manifest(directory, ann.FORMAT, manifest, digests)
         _clean(directory, folder)
     return ann.open_index(directory, memory, entity_table)
 
@@ -213,12 +193,12 @@ def _write(directory, folder, searcher, ids):
 def _folders(directory):
     """The present index's folder ('' if none) and a new name; removes what a killed build left."""
     before = ''
-    if (directory / MANIFEST).exists():
+    if (directory / manifest_lib.MANIFEST).exists():
         try:
-            before = read_manifest(directory, ann.FORMAT).folder
-        except ManifestError as error:
+            before = manifest_lib.read_manifest(directory, ann.FORMAT).folder
+        except manifest_lib.ManifestError as error:
             raise InputError(f'{error}; give the index a directory of its own') from error
-    elif not is_folder_of(directory, _PLAN) and (
+    elif not manifest_lib.is_folder_of(directory, _PLAN) and (
         others := sorted(filter(_is_content, directory.iterdir()))
     ):
         raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
@@ -233,9 +213,9 @@ def _is_content(path) -> bool:
 
 def _clean(directory, folder):
     """Removes what the plan of a build names, but for `folder`, and the plan."""
-    storage.remove_partials(directory, MANIFEST, _PLAN.file)
-    if is_folder_of(directory, _PLAN):
-        for name in read_manifest(directory, _PLAN).names:
+    storage.remove_partials(directory, manifest_lib.MANIFEST, _PLAN.file)
+    if manifest_lib.is_folder_of(directory, _PLAN):
+        for name in manifest_lib.read_manifest(directory, _PLAN).names:
             if name != folder and (directory / name).exists():
                 storage.rmtree(storage.below(directory, name))
         (directory / _PLAN.file).unlink()

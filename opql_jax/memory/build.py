@@ -37,10 +37,7 @@ _SEGMENT, _ENTITY_ROWS = 'segment-00000', 'entity_rows-00000.npy'
 
 @dataclasses.dataclass(frozen=True)
 class EntryTable:
-    """Mention pairs, one per row: who, whom, and where it was read. All columns are [rows] int32.
-
-    Spans, of mentions and of their sentences, are code points of the passage's text, half-open.
-    """
+    """Mention pairs, one per row, [rows] int32 each; spans are code points of the passage."""
 
     topic: np.ndarray
     target: np.ndarray
@@ -168,18 +165,12 @@ def build(
 ) -> Memory:
     """Builds a memory, or resumes or opens one begun or finished with the same inputs.
 
-    Several processes (see `core.distributed`) that share the directory take its shards in turn; the
-    first one does the rest.
-
-    Args:
-        directory: new, empty, or of an earlier run; on disk or in a bucket.
-        entries: the mention pairs, in any order.
-        encode: their relations, the same whenever it is called.
-        embed: gives embeddings [new, d_e] of the last entities of the vocabulary, those that the
-            entity table lacks, which `Memory.entity_rows` then has; None if it has all of them.
-
-    InputError: entries or relations that cannot be stored so, or a directory that holds something
-    else. OSError: the directory cannot be written; a later run resumes.
+    Several processes (see `core.distributed`) that share the directory, on disk or in a bucket,
+    take its shards in turn; the first one does the rest. `encode` gives the relations of `entries`,
+    which may be in any order; `embed` embeddings [new, d_e] of the last entities of the vocabulary,
+    those that the entity table lacks, which `Memory.entity_rows` then has. InputError: entries or
+    relations that cannot be stored so, or a directory that holds something else. OSError: it cannot
+    be written; a later run resumes.
     """
     directory = files.path(directory)
     check_entries(entries, options.num_entities)
@@ -188,13 +179,9 @@ def build(
         if options.dtype:
             raise InputError(f'dtype={options.dtype!r}: halves are stored in 8 bits: leave it out')
         stored = {'relations': 'halves', 'dtype': 'int8'}
-    plan = manifest_lib.BuildPlan(
-        format=manifest_lib.PLAN_FORMAT.name,
-        version=manifest_lib.PLAN_FORMAT.version,
-        files={},
-        pairs_sha256=entries.hash(),
-        **(dataclasses.asdict(options) | stored),
-    )
+    name, version = manifest_lib.PLAN_FORMAT.name, manifest_lib.PLAN_FORMAT.version
+    fields = dataclasses.asdict(options) | stored | {'pairs_sha256': entries.hash()}
+    plan = manifest_lib.BuildPlan(format=name, version=version, files={}, **fields)
     primary = distributed.is_primary()
     with distributed.writer(directory):
         finished = primary and _begin(directory, plan)
@@ -258,15 +245,10 @@ def write_entries(directory, segment_start, entries, encode, plan: manifest_lib.
         _log.info('%d/%d mentions  %.0f/s  ETA %ds', done, len(rows), rate, eta)
         return relations, of_rows | {'entry': entry}
 
-    segment = segments.Segment(
-        name=name,
-        topic=columns['topic'][rows[first[:-1]]],
-        target=columns['target'][rows[first[:-1]]],
-        ids=np.arange(first_entry, first_entry + len(first) - 1),
-        num_entities=plan.num_entities,
-        shard_rows=plan.shard_rows,
-        halves=halves,
-    )
+    topic, target = (columns[side][rows[first[:-1]]] for side in ('topic', 'target'))
+    ids = np.arange(first_entry, first_entry + len(first) - 1)
+    sizes = plan.num_entities, plan.shard_rows
+    segment = segments.Segment(name, topic, target, ids, *sizes, halves)
     if processes > 1:
         segments.write(directory, segment, make_shard, (distributed.process_index(), processes))
         distributed.barrier('all shards are there')

@@ -5,11 +5,9 @@ best k, and returns the weighted set of their targets (see `hop`), which is the 
 
     score_i = query_e . E[topic_i] + query_r . r_i + log alpha(topic_i)
 
-The memory is sorted by topic, so the entries of X are a few contiguous ranges and no other row is
-read. The search runs without gradient; the k entries it kept are then scored again with gradient.
-Ties go to the lowest row.
-
-Everything here is a pure function of arrays with static shapes, made to be called inside `jax.jit`.
+The memory is sorted by topic, so no other row is read. The search runs without gradient; the k
+entries it kept are then scored again with gradient. Ties go to the lowest row. Everything is a pure
+function of arrays with static shapes, to be called inside `jax.jit`.
 """
 
 import functools
@@ -37,10 +35,7 @@ _PRECISION = lax.Precision.HIGHEST
 
 
 class MemoryArrays(NamedTuple):
-    """A memory of N entries over n entities, sorted by topic.
-
-    Entries are named by their rows; `Memory.ids` turns these into ids that outlive updates.
-    """
+    """A memory of N entries over n entities, sorted by topic; `Memory.ids` has the ids of rows."""
 
     topic: jax.Array  # [N] int32
     target: jax.Array  # [N] int32
@@ -65,11 +60,7 @@ class TopicSet(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """The result of one hop.
-
-    The weights of a query sum to 1, or are all 0 when its topics have no entries, or all NaN when
-    it is not finite.
-    """
+    """The result of one hop; a query's weights sum to 1, or are 0 without entries, or NaN."""
 
     # [B, k] int32, distinct targets by falling weight, equal weights by rising id; -1 if unused.
     entities: jax.Array
@@ -101,10 +92,7 @@ def _topic_scores(query_e, topics, entity_table, log_weights):
 def _relation_scores(query_r, rows, relations):
     """query_r . r_i for the entries `rows` [B, n] of each query, [B, n] float32."""
     return jnp.einsum(
-        'bd,bnd->bn',
-        query_r,
-        relations[rows].astype(jnp.float32),
-        precision=_PRECISION,
+        'bd,bnd->bn', query_r, relations[rows].astype(jnp.float32), precision=_PRECISION
     )
 
 
@@ -119,9 +107,8 @@ def top_k(
     """Finds the k best entries among those whose topic is in X: exact, without gradient.
 
     The entries of a query are numbered 0, 1, ... across the ranges of its topics ("slots") and
-    scored `block` slots at a time, merged into a running top-k. The cost grows with the number of
-    these entries, not with the memory, and there is no limit on it: a topic with very many entries
-    takes more blocks. Queries of a large batch are searched in groups of similar numbers of
+    scored `block` slots at a time, merged into a running top-k. The cost grows with these entries,
+    not with the memory. Queries of a large batch are searched in groups of similar numbers of
     entries, so that few wait for one with a hundred times as many.
 
     The memory lies whole on each device, E is [n, d_e], and `k` and `block` are static. Returns
@@ -213,10 +200,7 @@ def rescore(memory: MemoryArrays, entity_table, queries: Queries, topics: TopicS
 
 
 def weigh(queries: Queries, scores, entry_rows, targets) -> Followed:
-    """The weights of kept entries and of their targets, all [B, k]; with gradient to `scores`.
-
-    They are NaN of a query that is not finite, lest it is mistaken for one that leads nowhere.
-    """
+    """The weights of kept entries and their targets, all [B, k]; NaN if a query is not finite."""
     beta = masked_softmax(scores, entry_rows >= 0)
     entities, weights = aggregate(targets, beta)
     finite = jnp.isfinite(queries.entity).all(axis=1, keepdims=True) & jnp.isfinite(
@@ -234,10 +218,7 @@ def follow(
     k: int,
     block: int = BLOCK,
 ) -> Followed:
-    """One hop from a weighted set of topics to the weighted set of their targets; see `top_k`.
-
-    `weights` and `beta` have a gradient to everything that `rescore` is differentiable in.
-    """
+    """One hop from weighted topics to weighted targets; see `top_k`, with gradient by `rescore`."""
     _, entry_rows = top_k(memory, entity_table, queries, topics, k, block)
     scores = rescore(memory, entity_table, queries, topics, entry_rows)
     targets = jnp.where(entry_rows >= 0, memory.target[jnp.maximum(entry_rows, 0)], -1)
@@ -247,12 +228,8 @@ def follow(
 def aggregate(targets, beta):
     """Adds up the weights `beta` of equal targets, both [B, k], -1 in unused slots, on devices.
 
-    Returns:
-        entities [B, k] int32 and weights [B, k] float32, sorted as in `follow.Followed`; with
-        gradient to beta.
-
-    Raises:
-        InputError: k is too large for the number of queries.
+    Returns entities [B, k] int32 and weights [B, k] float32, sorted as in `Followed`, with gradient
+    to beta. InputError: k is too large for the number of queries.
     """
     count, k = targets.shape
     if count * k * k > MAX_PAIRS:

@@ -59,10 +59,7 @@ class Memory:
     in main memory.
 
     Attributes:
-        directory: pathlib.Path.
-        manifest: the checked manifest.
-        topic, target: [N] int32, of the living entries by row.
-        ids: [N] int64, of the living entries by row.
+        topic, target, ids: [N] int32, int32 and int64, of the living entries by row.
         deleted: [m] int64, rising: ids of entries that are stored and deleted.
         entity_rows: [new, d_e] float32, embeddings of the entities that the entity table lacks; [0,
             0] if there are none.
@@ -253,12 +250,8 @@ class Memory:
         if not len(self):
             topic = target = np.full(1, -1, np.int32)
             relations = np.zeros((1, relations.shape[1]), relations.dtype)
-        return MemoryArrays(
-            topic=jnp.asarray(topic),
-            target=jnp.asarray(target),
-            relations=jnp.asarray(relations),
-            offsets=jnp.asarray(self.offsets, jnp.int32),
-        )
+        columns = topic, target, relations, self.offsets.astype(np.int32)
+        return MemoryArrays(*map(jnp.asarray, columns))
 
     def relations(self, rows=None) -> np.ndarray:
         """Relations [n, d_r] of rows (all if None), as stored; of halves float32, unit length."""
@@ -360,10 +353,7 @@ class Memory:
 
     @property
     def relation_shards(self) -> list[np.ndarray]:
-        """The relations as stored: [rows, d_r], or packed halves of mentions, two rows of each.
-
-        After an update they are by segment, with those of deleted entries.
-        """
+        """The relations as stored, by segment, with deleted ones: [rows, d_r], or packed halves."""
         # Which are hashed without holding Python's lock.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             return list(pool.map(self._relations.__getitem__, range(len(self._relations))))

@@ -6,9 +6,8 @@ A hop takes topics of weights alpha to the targets of their entries:
     beta      = softmax over the entries that are kept
     weight(y) = sum of beta_i over entries with target y
 
-Hops differ in what a score is and in how the best entries are found. Trained models score by
-products with queries, among the entries of known topics (`follow`) or in the whole memory
-(`search`), on devices. Plain text is scored by `models.question_map`: on the host to answer
+Trained models score by products with queries, among the entries of known topics (`follow`) or in
+the whole memory (`search`). Plain text is scored by `models.question_map`: on the host to answer
 questions and to evaluate sets, on devices where a map or a set is trained.
 """
 
@@ -40,8 +39,7 @@ def by_target(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`follow.aggregate` of one query on the host: distinct targets, and weights float32.
 
-    `combine` makes the weight of a target of the masses [k] of its entries: their sum, or, with
-    np.maximum, the largest.
+    `combine` makes the weight of a target of the masses [k] of its entries: np.add or np.maximum.
     """
     entities, which = np.unique(targets, return_inverse=True)
     weights = np.zeros(len(entities))

@@ -1,8 +1,4 @@
-"""What updates of a memory leave behind, noted in `update.json` beforehand, and who removes it.
-
-Users may keep files of any name in the folder of a memory, so that no file is removed for its name
-alone.
-"""
+"""What updates of a memory leave behind, as noted in `update.json`, and who removes it."""
 
 import contextlib
 
@@ -11,9 +7,8 @@ import msgspec
 from opql_jax.core import files, locks
 from opql_jax.core.manifest import (
     MANIFEST,
-    FolderFormat,
-    Plan,
     is_folder_of,
+    plan_format,
     plan_update,
     read_manifest,
     write_manifest,
@@ -21,15 +16,7 @@ from opql_jax.core.manifest import (
 from opql_jax.memory import manifest as manifest_lib
 from opql_jax.memory import segments
 
-PLAN = FolderFormat(
-    'opql-memory-update',
-    1,
-    'a plan of an update',
-    'update_memory',
-    Plan,
-    'update.json',
-    'delete this file',
-)
+PLAN = plan_format('opql-memory-update', 'a plan of an update', 'update_memory', 'update.json')
 
 
 def note(directory, manifest):

@@ -8,10 +8,7 @@ from jax import lax
 
 
 class SearchFilter(NamedTuple):
-    """Which entries each query may find: of topics, none to targets or of a passage.
-
-    Arrays are int32, -1 in unused slots. None does not restrict.
-    """
+    """Which entries each query may find: int32, -1 in unused slots; None does not restrict."""
 
     topics: jax.Array | None = None  # [B, X]
     excluded_targets: jax.Array | None = None  # [B] or [B, X]
@@ -22,10 +19,7 @@ EVERYTHING = SearchFilter()
 
 
 def permitted(filter: SearchFilter, topic, target, passages):
-    """Whether one query may find entries [C] with these topics, targets, passages [C, P]: [C] bool.
-
-    Its filter has no dimension of queries. Padding, whose target is -1, is never found.
-    """
+    """Whether one query may find entries [C] of topics, targets, passages [C, P]: [C] bool."""
     allowed = target >= 0
     if filter.topics is not None:
         allowed &= (topic[:, None] == filter.topics).any(axis=-1)

@@ -61,14 +61,12 @@ def shard_memory(
 ) -> ShardedMemory:
     """Places a memory on a mesh, rows split over all its devices.
 
-    An 'approx' search computes the scores of the entries that it returns exactly, and may miss some
-    of the best: it chooses by bfloat16 products, on a TPU with the partial reduction of
-    `lax.approx_max_k` (expected recall 0.99). On one CPU device it is the exact one, and fast where
-    equal topics lie together.
-
-    `topic` and `target` are [N] int32, `relations` [N, d_r] float32 or float16, and
-    `passages` [N, P] int32, -1 in unused slots, for searches that exclude what was read in some.
-    InputError: an unknown mode, arrays that differ in length, no row, or too many for int32 ids.
+    An 'approx' search chooses by bfloat16 products, on a TPU with the partial reduction of
+    `lax.approx_max_k` (expected recall 0.99), and scores what it returns exactly. On one CPU device
+    it is the exact one, and fast where equal topics lie together. `topic` and `target` are [N]
+    int32, `relations` [N, d_r] float32 or float16, and `passages` [N, P] int32, -1 in unused slots,
+    for searches that exclude what was read in some. InputError: an unknown mode, arrays that differ
+    in length, no row, or too many for int32 ids.
     """
     topic = np.asarray(topic, np.int32)
     target = np.asarray(target, np.int32)

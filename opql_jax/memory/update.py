@@ -55,18 +55,13 @@ def inject(directory, entries: EntryTable, encode: Encode, injection: Injection)
 
     Averaging is over `entries` alone: a pair that the memory has already gets a second entry. An
     injection that is run again goes on where it was killed, or finds its work done. Several
-    processes share the work as in `build`. New entries have the ids from `next_entry` on.
-
-    Args:
-        directory: a finished memory.
-        entries: the mention pairs, in any order; there may be none if there are new entities or
-            `covers`. Passage ids go on from those of the older entries.
-        encode: their relations, by the encoder and in the form of the memory.
-        injection: see there.
+    processes share the work as in `build`. New entries have the ids from `next_entry` on, and
+    passage ids go on from those of older ones; there may be none if there are new entities or
+    `covers`. `encode` gives their relations, by the encoder and in the form of the memory.
 
     InputError: what is injected does not fit the memory, or another process changes it, now or
-    since it was in the expected state. OSError: the directory cannot be written; the memory is as
-    it was, and a repetition goes on.
+    since it was in the expected state. OSError: it cannot be written; the memory is as it was, and
+    a repetition goes on.
     """
     directory, vocab, covers = files.require_local(directory), injection.vocab, injection.covers
     origin = manifest_lib.Injected(entries.hash(), vocab.hash(), covers)
@@ -160,13 +155,12 @@ def delete(
     """Deletes every entry that meets one of the conditions; those gone already change nothing.
 
     `pairs` are (topic, target) ids, in that direction only, and `entities` are neither topic nor
-    target of any entry afterwards. An entry that averages mentions goes as a whole as soon as one
-    of them is from a deleted passage: nothing that was read there remains, and `Deleted.partly`
-    says what else was lost. `dry_run` only says what would be deleted.
+    target of any entry afterwards. An entry that averages mentions goes as a whole with one of a
+    deleted passage; `Deleted.partly` says what else was lost. `dry_run` only says what would be
+    deleted.
 
-    InputError: no condition; an id that no entity or entry ever had, or that cannot be one; no
-    memory; or another process changing this memory. OSError: the directory cannot be written; the
-    memory is as it was.
+    InputError: no condition; an id that no entity or entry ever had; or another process changing
+    this memory. OSError: it cannot be written; the memory is as it was.
     """
     directory = files.require_local(directory)
     pairs, passages = _integers('pairs', pairs, (2,)), _integers('passages', passages)
@@ -212,10 +206,7 @@ def delete(
 
 
 def compact(directory) -> Memory:
-    """Merges all segments, sorted by topic, without deleted entries; ids stay. Errors as `delete`.
-
-    Every digest is checked first, so that no damaged file is copied under a new one.
-    """
+    """Merges all segments, once checked, without deleted entries; ids stay. Errors as `delete`."""
     directory = files.require_local(directory)
     with _writing(directory) as manifest:
         if len(manifest.segments) > 1 or manifest.tombstones:
@@ -240,15 +231,10 @@ def _merge(directory, manifest, memory):
     manifest.files = {entity_rows.file: manifest.files[entity_rows.file]} if entity_rows else {}
     manifest.segments, manifest.tombstones = [], None
     if len(memory):
-        merged = segments.Segment(
-            name=leftovers.new_name('segment', manifest),
-            topic=memory.topic,
-            target=memory.target,
-            ids=memory.ids,
-            num_entities=manifest.num_entities,
-            shard_rows=manifest.shard_rows,
-            halves=halves,
-        )
+        columns = memory.topic, memory.target, memory.ids
+        sizes = manifest.num_entities, manifest.shard_rows
+        name = leftovers.new_name('segment', manifest)
+        merged = segments.Segment(name, *columns, *sizes, halves)
         segment, digests = segments.write(directory, merged, make_shard)
         manifest.segments = [segment]
         manifest.files |= digests

@@ -1,14 +1,11 @@
 """Encodes many pairs or mentions with a trained encoder, on this process's devices.
 
-Rows of similar length share a batch, so that little of it is padding. A pair is encoded in one of
-three ways, named in a model's model.json as `pair_encoding`:
+Rows of similar length share a batch. A pair is encoded in one of three ways, named in a model's
+model.json as `pair_encoding`:
 
-    'marked_pair'   the paper's: the pair is marked and masked in its passage, which is encoded once
-                    per pair (paper §2.2)
-    'span_pair'     the passage is encoded once, with its names; a pair is read off the spans of its
-                    two mentions
-    'mention'       as 'span_pair', but the target's span alone: an index of mentions, as DrKIT's
-                    (Dhingra et al., 2020)
+    'marked_pair'   the paper's: marked and masked in its passage, which is encoded once per pair
+    'span_pair'     the passage is encoded once, with its names; a pair is read off its two spans
+    'mention'       the target's span alone: an index of mentions, as DrKIT's (Dhingra et al., 2020)
 """
 
 import collections
@@ -40,10 +37,7 @@ PAIRS_PER_BATCH = 4096
 
 
 class BatchedEncoder:
-    """Applies a function of parameters and token rows in batches of about equal tokens.
-
-    Results have the same bits on any number of devices of a kind: each runs the same program.
-    """
+    """Applies a function of parameters and tokens in batches, alike on any number of devices."""
 
     def __init__(
         self,
@@ -54,9 +48,9 @@ class BatchedEncoder:
     ):
         """Places the parameters on all devices.
 
-        `apply` is `(encoder, params, *batch) -> [rows, ...]`, with a batch as `__call__` gets it;
-        it is compiled once for all encoders of one form. Rows are padded to one of `lengths`
-        (LENGTHS if None).
+        `apply` is `(encoder, params, *batch) -> [rows, ...]`, compiled once for all encoders of a
+        form, with a batch as `__call__` gets it. Rows are padded to one of `lengths` (default
+        LENGTHS).
         """
         mesh = make_mesh(local=True)
         self._lengths = np.sort(lengths or LENGTHS)
@@ -148,12 +142,7 @@ def marked_relations(encoder, params, *batch):
 class MarkedPairEncoder:
     """`encode(row_ids [n]) -> [n, d_r] float32`: relations of pairs, each marked in its passage."""
 
-    def __init__(
-        self,
-        encoder: RelationEncoder,
-        params,
-        source,
-    ):
+    def __init__(self, encoder: RelationEncoder, params, source):
         """Places the parameters on all devices.
 
         `source` is a `Prepared`, or has its `records` (with `read` and `sizes`), `pairs` and
@@ -201,19 +190,9 @@ def last_layer(encoder, params, tokens):
 
 
 class SpanPairEncoder:
-    """The relations of rows of a pair table, read off passages that are encoded once.
+    """The relations of rows of a pair table; keeps the mentions of all passages encoded so far."""
 
-    Caches the mentions of all passages encoded so far: [hidden_size] float32 each, twice that for
-    'mention'.
-    """
-
-    def __init__(
-        self,
-        encoder: RelationEncoder,
-        params,
-        source,
-        pair_encoding: str = 'span_pair',
-    ):
+    def __init__(self, encoder: RelationEncoder, params, source, pair_encoding: str = 'span_pair'):
         """See `MarkedPairEncoder`; `pair_encoding` is 'span_pair' or 'mention'."""
         self._source, self._relation_dim = source, encoder.relation_dim
         both_ends = pair_encoding == 'mention'

@@ -45,10 +45,7 @@ def gelu(x):
 
 
 def _dot_general(inputs, kernel, dimension_numbers, precision):
-    """`lax.dot_general` of inputs [..., contracted] and a kernel [contracted, ...], as one product.
-
-    Else XLA on CPU transposes operands of the kernel's gradient, which doubles its time.
-    """
+    """`lax.dot_general` of [..., contracted] and a kernel, written so that XLA on CPU is fast."""
     (axes, _), _ = dimension_numbers
     shape = inputs.shape[: axes[0]] + kernel.shape[len(axes) :]
     width = math.prod(kernel.shape[: len(axes)])
@@ -141,14 +138,10 @@ class TransformerLayer(nn.Module):
 
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
-        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions`, in `dtype`.
+        """Applies the layer: [n, L, hidden], or [n, C, hidden] at `positions` [n, C], in `dtype`.
 
-        Args:
-            h: [n, L, hidden] in `dtype`.
-            bias: [n, 1, 1, L] or [n, heads, C, L] float32, added to the attention logits: very
-                negative for padding.
-            deterministic: disables dropout.
-            positions: [n, C] int32, the only positions whose output is computed; None for all.
+        `bias` [n, 1, 1, L] or [n, heads, C, L] is added to attention logits: very negative for
+        padding.
         """
         (n, length, hidden), all_h = h.shape, h
         dense = lambda features, name: nn.DenseGeneral(
@@ -262,11 +255,7 @@ class RelationEncoder(nn.Module):
         return self.encode(tokens, r1, r2, r1[:, None], deterministic)[0]
 
     def encode(self, tokens, r1, r2, context, deterministic=True):
-        """Embeds marked pairs and the mentions around: r [n, d_r], m [n, C, d_e], float32.
-
-        `context` [n, C] int32 are the first tokens of the mentions; unused slots may hold any
-        position of the row.
-        """
+        """Embeds pairs, and mentions at `context` [n, C] int32: r [n, d_r], m [n, C, d_e]."""
         positions = jnp.concatenate([r1[:, None], r2[:, None], context], axis=1)
         h = self.hidden(tokens, deterministic, positions).astype(jnp.float32)
         return self.w_r(h[:, :2].reshape(h.shape[0], -1)), self.w_e(h[:, 2:])
@@ -276,11 +265,7 @@ class RelationEncoder(nn.Module):
         return self.w_e(self.hidden(tokens, deterministic, positions).astype(jnp.float32))
 
     def spans(self, tokens, first, last, deterministic=True):
-        """The last layer at mentions' ends, for `relate_spans`: [n, M, 2, hidden_size] float32.
-
-        `first` and `last` [n, M] int32 are the mentions' first and last tokens; unused slots may
-        hold any position of the row.
-        """
+        """The last layer at `first` and `last` tokens [n, M]: [n, M, 2, hidden_size] float32."""
         h = self.hidden(tokens, deterministic, jnp.concatenate([first, last], axis=1))
         return jnp.stack(jnp.split(h, 2, axis=1), axis=2).astype(jnp.float32)
 
@@ -288,16 +273,11 @@ class RelationEncoder(nn.Module):
         """The relations of pairs of mentions of a text that was encoded once for all of its pairs.
 
         A mention is the mean of its two ends. A pair has one code, W_r^T [first ; second], with its
-        mentions in the order of the text. The relation is this code, with its halves swapped if the
-        topic comes second. So what questions about one side teach about a pair holds for the other
-        side: with the second term of `losses.alignment_loss`, MetaQA gains 2.4 points at one hop.
-
-        Args:
-            topic, target: [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also
-                their means [..., 1, hidden_size].
-            topic_is_second: [...] bool, whether the topic comes after the target in the text.
-            pair_encoding: 'span_pair' for the above; 'mention' for W_r^T [first ; last] of the
-                target alone.
+        mentions in the order of the text; its halves are swapped if the topic comes second, [...]
+        bool. So what questions about one side teach holds for the other, by which MetaQA gains 2.4
+        points at one hop. Of a 'mention' it is W_r^T [first ; last] of the target alone. `topic`
+        and `target` are [..., 2, hidden_size], as `spans` returns them; of a 'span_pair' also their
+        means [..., 1, hidden_size].
         """
         if pair_encoding == 'mention':
             return self.w_r(target.reshape(*target.shape[:-2], -1))
@@ -373,10 +353,7 @@ class RelationEncoder(nn.Module):
             )
 
     def _attention_bias(self, tokens, positions=None):
-        """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L].
-
-        Not -inf, as rows of nothing but padding, which fill up a batch, must stay finite.
-        """
+        """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L]."""
         hidden = jnp.where(tokens == PAD_ID, jnp.float32(-1e9), 0)[:, None, None, :]
         if not self.relative_buckets:
             return hidden
@@ -420,10 +397,7 @@ _NO_OTHER_NUMBERS = set(
 
 
 def check_computes(encoder, kind: type, fields: Mapping[str, Any], start) -> None:
-    """Raises InputError if an encoder computes otherwise than its start, in ways no shape shows.
-
-    The start, at the path `start`, is of the class `kind` with `fields` or else its defaults.
-    """
+    """InputError if an encoder computes otherwise than its `start` in ways no shape shows."""
     if (given := type(encoder)) is not kind:
         raise InputError(
             f'{start} is of the class {kind.__name__}, and the encoder that is trained '

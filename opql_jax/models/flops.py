@@ -38,11 +38,9 @@ def encoder_flops(
     """FLOPs of the forward pass over tokens [n, L]; a multiplication and its addition are two.
 
     Counts the products with weights and the two of attention, 2 n L (4 h^2 + 2 h m) + 4 n L^2 h per
-    layer of hidden size h and feed-forward width m. Leaves out softmax, layer norms and the like;
-    padding counts as text. An encoder without a transformer counts 0.
-
-    `positions` is the number at which the last layer is computed: 2 + C in `RelationEncoder.encode`
-    with C context mentions; None for all, as in `RelationEncoder.hidden`.
+    layer of hidden size h and feed-forward width m, with padding; an encoder without a transformer
+    counts 0. The last layer is computed at `positions`: 2 + C in `RelationEncoder.encode` with C
+    context mentions; None for all, as in `RelationEncoder.hidden`.
     """
     if not isinstance(encoder, RelationEncoder):
         return 0.0

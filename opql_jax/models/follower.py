@@ -5,14 +5,7 @@ from flax import linen as nn
 from jax import lax
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.follow import (
-    Followed,
-    MemoryArrays,
-    Queries,
-    TopicSet,
-    follow,
-    set_embedding,
-)
+from opql_jax.memory.follow import Followed, MemoryArrays, Queries, TopicSet, follow, set_embedding
 from opql_jax.memory.hop import MIN_WEIGHT, log_weights
 from opql_jax.memory.search import retrieve
 from opql_jax.memory.selection import SearchFilter
@@ -35,9 +28,8 @@ class Follower(nn.Module):
     model trains it, which leaves the stored memory valid.
 
     Attributes:
-        relation_dim: d_r.
-        entity_dim: d_e.
-        max_hops: the most hops, and the number of W_t.
+        relation_dim, entity_dim: d_r and d_e.
+        max_hops: the number of W_t.
         weigh_topics: with MemoryArrays, the weight of a topic counts in the scores of its entries;
             without, as in the paper, in the centroid alone.
     """
@@ -57,9 +49,7 @@ class Follower(nn.Module):
     def query(self, relation, centroid, hop: int) -> Queries:
         """The queries of a hop (from 0) with W_k folded in, from r [B, d_r] and e_X [B, d_e]."""
         relation = jnp.matmul(relation, self.w_t[hop], precision=_PRECISION)
-        q = jnp.matmul(
-            jnp.concatenate([centroid, relation], axis=-1), self.w_q, precision=_PRECISION
-        )
+        q = jnp.matmul(jnp.concatenate([centroid, relation], -1), self.w_q, precision=_PRECISION)
         folded = jnp.matmul(q, self.w_k.T, precision=_PRECISION)
         return Queries(folded[:, : self.entity_dim], folded[:, self.entity_dim :])
 

@@ -1,14 +1,8 @@
 """Writes an encoder as a BERT, MPNet or ModernBERT of `transformers` that computes the same.
 
-The folder:
-
-    config.json              of that model
-    model.safetensors        the transformer, float32, by the names of the model; it has no pooler
-    tokenizer.json           with [CLS] and [SEP] around a text, and the markers as special tokens
-    tokenizer_config.json    which token is which
-    projections.safetensors  w_r [2 hidden, d_r] and w_e [hidden, d_e], float32, for r = [h_R1 ;
-                             h_R2] w_r
-    README.md                the model card
+Beside its config.json, model.safetensors (float32, without a pooler), model card, and tokenizer
+with [CLS] and [SEP] around a text lies projections.safetensors: w_r [2 hidden, d_r] and w_e
+[hidden, d_e], float32, for r = [h_R1 ; h_R2] w_r.
 """
 
 import json

@@ -1,9 +1,8 @@
 """OPQL-LM: a language model that mixes what it retrieves into its prediction (paper §4, appendix).
 
-The transformer is the relation encoder's, so that training starts from a pretrained one; EaE's
-entity memory (Févry et al., 2020) can be placed after one of its layers. In a text the answer e2 is
-hidden by [ENT] and followed by [R2]; the topic mentions e1 stay visible, each followed by its own
-[R1]. The transformer gives, for each topic,
+The transformer is the relation encoder's; EaE's entity memory (Févry et al., 2020) can be placed
+after one of its layers. In a text the answer e2 is hidden by [ENT] and followed by [R2]; the topic
+mentions e1 stay visible, each followed by its own [R1]. The transformer gives, for each topic,
 
     m_e1 = W_e^T h_start,    m_e2 = W_e^T h_ENT,    r = W_r^T [h_R1 ; h_R2]
 
@@ -19,14 +18,12 @@ The next hop has e_Y + lambda softmax(E m_e2)^T E in the place of e, where e_Y =
 E[target_i]. With several topics each queries for itself, and the distributions of their last hops
 are combined before the mixing (`combine_topics`).
 
-Three things differ from the paper. First, it mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the
-topics, and compares the result with all of E; its next hop has e_Y + softmax(E m_e2)^T E
-(`mixing='embeddings'`, where W_v, an addition, scales e_Y to the length of m_e2). But a mean of
-many rows of E is close to none of them, and m_e2 counts as much where the memory has the answer.
-Second, the paper mixes with 1 - lambda in §4 (eq. 6) and with lambda in the appendix (eq. 11),
-where lambda is a softmax over a single score; here lambda is the mass of null, and the entries
-share 1 - lambda. Third, it queries with m_e1 for e, which is several times as long as rows of E,
-so that null, whose key alone would contain it, would always win.
+Three things differ from the paper. It mixes embeddings, m'_e2 = m_e2 + e_Y, summed over the topics
+(`mixing='embeddings'`, where W_v, an addition, scales e_Y to the length of m_e2); but a mean of
+many rows of E is close to none of them. It mixes with 1 - lambda in §4 (eq. 6) and with lambda in
+the appendix (eq. 11), a softmax over a single score; here lambda is the mass of null. And it
+queries with m_e1 for e, which is several times as long as rows of E, so that null, whose key alone
+would contain it, would always win.
 """
 
 import dataclasses
@@ -343,9 +340,7 @@ class LanguageModel:
 
         # ---- q . k_null, and the softmax ----
         null = jnp.matmul(queries.relation, lm['r_null'][:, None], precision=_PRECISION)
-        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(
-            axis=-1, keepdims=True
-        )
+        null += (queries.entity * (e if self.null_entity else lm['e_null'])).sum(-1, keepdims=True)
         if not self.own_prediction:
             null = jnp.full_like(null, MASKED)
         logits = jnp.concatenate([null, jnp.where(entries >= 0, scores, MASKED)], axis=1)

@@ -1,13 +1,4 @@
-"""Losses over relation and entity embeddings, as pure functions of arrays.
-
-    relation_loss    L_rel, eq. 2: mentions of the same pair are similar
-    entity_loss      L_el, eq. 3: a mention retrieves its entity; also L_mel, eq. 12
-    label_loss       questions find the pairs that state what they ask
-    alignment_loss   distant supervision by one-hop questions (paper §3.1.3, the finetuned memory)
-    retrieval_loss   L_re, eq. 8: the language model retrieves entries that lead to an answer
-
-The loss of relation following stands with its module, in `models.follower`.
-"""
+"""Losses over relation and entity embeddings, as pure functions of arrays."""
 
 import jax
 import jax.numpy as jnp
@@ -34,17 +25,11 @@ def best_is(right, scores):
 def relation_loss(relations, topic, target, anchor):
     """L_rel: mentions of one ordered pair find each other in the batch (paper §2.2, eq. 2).
 
-    Softmax cross-entropy over inner products. All rows of the batch are candidates for every
-    anchor, so a batch that is sharded over devices has in-batch negatives across all of them. Other
-    mentions of the anchor's own pair are never negatives: they share the target mass evenly.
-
-    Args:
-        relations: [n, d_r] float.
-        topic, target: [n] int32, entities of each row; a topic of -1 marks padding.
-        anchor: [n] bool, rows whose loss counts.
-
-    Returns:
-        (loss, share of anchors whose best-scored row is a positive), float32 scalars.
+    Softmax cross-entropy over inner products of `relations` [n, d_r]. All rows of the batch, on all
+    devices, are candidates for every anchor; other mentions of its own pair share the target mass
+    evenly. `topic` and `target` are [n] int32, a topic of -1 marks padding, and `anchor` [n] bool
+    the rows whose loss counts. Returns (loss, share of anchors whose best-scored row is a
+    positive), float32 scalars.
     """
     relations = relations.astype(jnp.float32)
     valid = topic >= 0
@@ -62,25 +47,18 @@ def relation_loss(relations, topic, target, anchor):
 def alignment_loss(questions, question_topic, answers, relations, topic, target, fact_weight=0.0):
     """Distant supervision: of the mentions of a question's topic those with an answer score best.
 
-    Only mentions of the question's own topic are candidates: a mention of another topic may state
-    the same relation, and would be a false negative. The probability mass of all positives counts
-    as one, because not every mention of a pair states the relation that the question is about
+    Mentions of other topics may state the same relation, and are no candidates. The mass of all
+    positives counts as one, as not every mention of a pair states the relation that is asked for
     (paper §3.1.3, the finetuned memory).
 
-    A second term, weighted by `fact_weight`, judges each mention by itself: its score should be
-    above a threshold if its target is an answer and below if not, where the positives and the
-    negatives of a question weigh the same. Whether a pair states a fact then does not depend on
-    what else its topic is mentioned with, so what a question teaches about a pair serves questions
-    about its other side. The term assumes that most mentions of a positive pair state the relation.
+    A second term, weighted by the static `fact_weight`, judges each mention by itself: its score
+    should be above a threshold if its target is an answer, else below, positives and negatives of a
+    question weighing the same. So what a question teaches about a pair serves questions about its
+    other side. It assumes that most mentions of a positive pair state the relation.
 
-    Args:
-        questions, question_topic, answers: [q, d_r] float, [q] and [q, a] int32, padded by -1.
-        relations, topic, target: the encoded mentions, as of `relation_loss`.
-        fact_weight: weight of the second term (static); 0 leaves it out.
-
-    Returns:
-        (loss, accuracy), float32 scalars over the questions with a positive and a negative; the
-        second term is over all questions with a positive.
+    Questions are [q, d_r], [q] and [q, a] int32, -1 in unused slots; mentions as of
+    `relation_loss`. Returns (loss, accuracy), float32 scalars over the questions with a positive
+    and a negative, the second term over all with a positive.
     """
     candidates = (question_topic[:, None] == topic[None, :]) & (topic >= 0)[None, :]
     positives = candidates & (answers[:, :, None] == target[None, None, :]).any(axis=1)
@@ -142,20 +120,13 @@ def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=Non
 def retrieval_loss(log_probs, targets, answers, used, absent, k):
     """L_re: the mass goes to entries that lead to an answer, or to null if there is none (eq. 8).
 
-    Args:
-        log_probs: [n T, 1 + k] float32, of null and of the retrieved entries.
-        targets: [n T, k] int32, of the entries; -1 in unused slots.
-        answers: [n, A] int32, -1 in unused slots.
-        used: [n, T] bool, which slots hold a topic.
-        absent: [n, T] bool, topics for which null is right.
-        k: entries that the search found (static); those after them are gold entries.
-
-    Returns:
-        The loss, the mean over topics for which null or some entry is right (others teach nothing),
-        and metrics: `reachable`, the share of all topics for which null is right or the search
-        found a right entry; `retrieval_accuracy`, the share of counted topics whose best is right;
-        `null_absent` and `null_present`, the mean mass of null where it is right, and where an
-        entry is.
+    `log_probs` are [n T, 1 + k], of null and the retrieved entries; `targets` [n T, k] and
+    `answers` [n, A], -1 in unused slots; `used` [n, T] says which slots hold a topic, `absent` [n,
+    T] for which null is right. The search found the first `k` (static) entries; others are gold.
+    Returns the mean loss over topics for which null or some entry is right, and metrics:
+    `reachable`, the share of all topics for which null is right or the search found a right entry;
+    `retrieval_accuracy`, the share of counted topics whose best is right; `null_absent`,
+    `null_present`: the mean mass of null where it is right, and where an entry is.
     """
     slots = used.shape[1]
     answers, used, absent = jnp.repeat(answers, slots, axis=0), used.reshape(-1), absent.reshape(-1)

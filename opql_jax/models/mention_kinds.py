@@ -1,7 +1,4 @@
-"""The kind of a mention by its vector: person, organisation, place, or another thing.
-
-A recogniser that goes by spelling takes Brenwick for a person; its context shows it is a place.
-"""
+"""The kind of a mention by its vector, not by its spelling: person, organisation, place, thing."""
 
 from __future__ import annotations
 
@@ -64,11 +61,9 @@ def kinds_of_entities(
 ) -> list[str]:
     """The kinds of entities, by all of their mentions and the kinds that were recognised.
 
-    Args:
-        log_probabilities, entities: [n, 4] of KINDS for the mentions of a text, and [n] whom each
-            mentions.
-        recognised, names: the kind of each entity as the recogniser says, and its name. Values,
-            concepts, groups, languages, titles and what the words of a name tell are certain.
+    `log_probabilities` [n, 4] are of KINDS for the mentions of a text, `entities` [n] whom each
+    mentions. Values, concepts, groups, languages, titles and what the words of a name tell are
+    certain.
     """
     totals = np.zeros((len(recognised), len(KINDS)), np.float32)
     np.add.at(totals, entities, log_probabilities)

@@ -54,15 +54,10 @@ def combine_topics(log_probs, targets, used):
     the distribution of a single topic is unchanged. The entries of a target share P(y) in
     proportion to their own masses.
 
-    Args:
-        log_probs: [n, T, 1 + K] float32, of null and of the entries of each topic; very negative in
-            unused slots.
-        targets: [n, T, K] int32, of the entries; -1 in unused slots.
-        used: [n, T] bool, which slots hold a topic; without any, null has all the mass.
-
-    Returns:
-        log_probs [n, 1 + K T] and targets [n, K T]: null, the first entries of all topics, their
-        second entries, and so on; the targets of slots without a topic are -1.
+    Takes `log_probs` [n, T, 1 + K] of null and entries, very negative in unused slots, their
+    `targets` [n, T, K], -1 there, and which slots hold a topic, `used` [n, T]; without any, null
+    has all the mass. Returns log_probs [n, 1 + K T] and targets [n, K T]: null, the first entries
+    of all topics, their second ones and so on.
     """
     n, num_topics, k = targets.shape
     targets = jnp.where(used[:, :, None], targets, -1)
@@ -110,9 +105,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
         return entity_loss(prediction.vector, labels, table, layout)
     known = labels >= 0
     best = best_entities(prediction, table, layout, 1)[0]
-    accuracy = mean_where(
-        (best == labels[:, None]).any(axis=1) | (best == answers).any(axis=1), known
-    )
+    accuracy = mean_where((best == labels[:, None]).any(1) | (best == answers).any(1), known)
     label_loss, _ = entity_table.softmax_cross_entropy(prediction.vector, labels, table, layout)
     right = jnp.concatenate(
         [labels[:, None], jnp.where(answers == labels[:, None], -1, answers)], axis=1
@@ -125,10 +118,7 @@ def prediction_loss(prediction: Prediction, labels, answers, table, layout: Layo
 
 
 def best_entities(prediction: Prediction, table, layout: Layout, k: int = NUM_ANSWERS):
-    """The most probable entities and probabilities, best first: [n, min(k, n_entities)].
-
-    Without gradient. Of equally probable ones the vector's best come first, then as retrieved.
-    """
+    """The most probable entities and probabilities, best first: [n, min(k, n_entities)]."""
     prediction, table = jax.lax.stop_gradient((prediction, table))
     vector, targets = prediction.vector, prediction.targets
     k = min(k, layout.num_entities)

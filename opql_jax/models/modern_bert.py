@@ -1,8 +1,7 @@
 """The relation encoder over ModernBERT, whose checkpoints `opql_jax.models.bert` loads.
 
-It differs from BERT in each layer: norms come before the sublayers, positions turn queries and keys
-(RoPE), the feed-forward layer is gated, two layers of three see the tokens nearby alone, and
-nothing has a bias.
+Norms come before the sublayers, positions turn queries and keys (RoPE), the feed-forward layer is
+gated, two layers of three see the tokens nearby alone, and nothing has a bias.
 """
 
 import flax.linen as nn
@@ -46,14 +45,8 @@ class ModernLayer(nn.Module):
     @nn.compact
     def __call__(self, h, bias, deterministic, positions=None):
         """As of `TransformerLayer`; `bias` may be [n, 1, C, L]."""
-        dense = lambda features, name, **options: nn.DenseGeneral(
-            features,
-            use_bias=False,
-            dtype=self.dtype,
-            kernel_init=normal_init,
-            name=name,
-            **options,
-        )
+        same: dict = {'use_bias': False, 'dtype': self.dtype, 'kernel_init': normal_init}
+        dense = lambda features, name, **more: nn.DenseGeneral(features, name=name, **same, **more)
         norm = lambda name: nn.LayerNorm(
             self.layer_norm_epsilon, use_bias=False, dtype=self.dtype, name=name
         )

@@ -50,9 +50,7 @@ def vectors_of(batch: pa.RecordBatch, encoder: TextEncoder) -> list[tuple[np.nda
     for i, states in encoder.token_states([spans.tokens for spans, _ in placed]):
         spans, sentences = placed[i]
         mentions = (states[spans.first] + states[spans.last]) / 2
-        sums = np.stack(
-            [states.sum(axis=0), *(states[first:end].sum(axis=0) for first, end in sentences)]
-        )
+        sums = np.stack([states.sum(0), *(states[first:end].sum(0) for first, end in sentences)])
         found[i] = mentions, sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
     return found
 
@@ -105,12 +103,9 @@ class StoredPassages(NamedTuple):
 class PassageEncoder:
     """The passages of prepared text under a released encoder, all encoded when first needed.
 
-    Holds a vector of each mention and each sentence: [hidden_size], in 8 bits a number.
-
-    Attributes:
-        pairs: [rows, 2], numbers over all passages of the mentions of each pair.
-        first_mention, first_vector: [passages + 1], where the mentions of each passage begin, and
-            its rows in `vectors`.
+    Holds a vector of each mention and sentence, in 8 bits a number. `pairs` [rows, 2] are the
+    mentions of each pair, numbered over all passages; those of a passage begin at `first_mention`
+    [passages + 1], its rows of `vectors` at `first_vector`.
     """
 
     def __init__(
@@ -163,10 +158,7 @@ class PassageEncoder:
         return found
 
     def vectors(self) -> np.ndarray:
-        """Unit vectors of all passages and sentences: [first_vector[-1], hidden_size] float16.
-
-        Those of p begin at `first_vector[p]`: its own, and one per `sentence_starts`.
-        """
+        """Unit vectors [first_vector[-1], hidden_size] float16: each passage and its sentences."""
         return self._encoded[2]
 
     def mention_kinds(self) -> np.ndarray:

@@ -1,11 +1,9 @@
 """What a knowledge base of plain text learns from questions: a small change of what words mean.
 
 The relation r of a step becomes `r + r C`, scaled to unit length, and the score of a memory entry
-`cosine * cosine_weight + added * added_weight`, for questions, sets and training alike. Encoder and
-memory stay as they are. Untrained, C is zero and the weights are one. A map also changes how often
-answers of a certain score are right, for which it has a correction of their log-odds.
-
-It is stored in a `manifest.json`, which is replaced as a whole.
+`cosine * cosine_weight + added * added_weight`, for questions, sets and training alike. Untrained,
+C is zero and the weights are one. A map also corrects the log-odds of answers. It is stored in a
+`manifest.json`, which is replaced as a whole.
 """
 
 import dataclasses
@@ -16,22 +14,13 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from opql_jax.core import files
+from opql_jax.core import files, manifest
 from opql_jax.core.arrays import MAX_MAGNITUDE, bad_row
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
-from opql_jax.core.manifest import (
-    MANIFEST,
-    FolderFormat,
-    Header,
-    ManifestError,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 
 
-class MapManifest(Header, forbid_unknown_fields=True, kw_only=True):
+class MapManifest(manifest.Header, forbid_unknown_fields=True, kw_only=True):
     """A map as it is stored, see `QuestionMap`; with larger weights a score could overflow."""
 
     encoder: str  # `params_hash` of the encoder whose relations it changes
@@ -44,13 +33,9 @@ class MapManifest(Header, forbid_unknown_fields=True, kw_only=True):
     log_odds: Annotated[float, msgspec.Meta(ge=-50, le=50)]
 
 
-FORMAT = FolderFormat(
-    'opql-question-map',
-    2,
-    'a map of questions',
-    'opql train',
-    MapManifest,
-    repair='delete the folder and run `opql train` again',
+_REPAIR = 'delete the folder and run `opql train` again'
+FORMAT = manifest.FolderFormat(
+    'opql-question-map', 2, 'a map of questions', 'opql train', MapManifest, repair=_REPAIR
 )
 # Scores are multiplied by this before the softmax, as in the training of the encoder.
 SCALE = 20.0
@@ -107,13 +92,10 @@ class QuestionMap:
         return {name: np.array(v, np.float32) for name, v in dataclasses.asdict(self).items()}
 
     def write(self, folder: str | os.PathLike, encoder: str, questions: int) -> None:
-        """Writes the map, in place of an older one; `encoder` and `questions` as of `MapManifest`.
-
-        InputError: the folder holds something else, or a number is not finite.
-        """
+        """Writes the map over an older one; InputError: other files, or a number not finite."""
         folder = files.require_local(folder)
         others = folder.exists() and any(path.name[0] != '.' for path in folder.iterdir())
-        if others and not is_folder_of(folder, FORMAT):
+        if others and not manifest.is_folder_of(folder, FORMAT):
             raise InputError(
                 f'{folder} holds other files, and no map of questions: move it elsewhere'
             )
@@ -122,21 +104,23 @@ class QuestionMap:
             raise InputError('the map has a number that is not finite: training diverged')
         change = values.pop('change').tobytes()
         fields = {'encoder': encoder, 'questions': questions, 'change': change}
-        write_manifest(folder, FORMAT, fields | {name: float(v) for name, v in values.items()})
+        manifest.write_manifest(folder, FORMAT, fields | {n: float(v) for n, v in values.items()})
 
     @classmethod
     def read(cls, folder: str | os.PathLike, encoder: str | None = None) -> 'QuestionMap':
         """Opens the map for an encoder of this `params_hash` (any if None); or ManifestError."""
         folder = files.require_local(folder)
-        stated = read_manifest(folder, FORMAT)
+        stated = manifest.read_manifest(folder, FORMAT)
         if encoder not in (None, stated.encoder):
-            raise ManifestError(f'{folder} was trained for another encoder: run `opql train` again')
+            raise manifest.ManifestError(
+                f'{folder} was trained for another encoder: run `opql train` again'
+            )
         dim = math.isqrt(len(stated.change) // 4)
         if len(stated.change) != 4 * dim**2 or not dim:
-            raise FORMAT.damaged(folder / MANIFEST, 'change is no square matrix')
+            raise FORMAT.damaged(folder / manifest.MANIFEST, 'change is no square matrix')
         change = np.frombuffer(stated.change, np.float32).reshape(dim, dim)
         if bad_row(change) is not None:
             bad = f'change has a number that is not finite, or above {MAX_MAGNITUDE:g}'
-            raise FORMAT.damaged(folder / MANIFEST, bad)
+            raise FORMAT.damaged(folder / manifest.MANIFEST, bad)
         weights = stated.cosine_weight, stated.added_weight, stated.longer, stated.log_odds
         return cls(change, *weights)

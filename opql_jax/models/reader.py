@@ -77,10 +77,7 @@ class ReadLogits(NamedTuple):
 def read_logits(encoder: RelationEncoder, params, tokens, is_text, **options) -> ReadLogits:
     """Reads tokens [n, L] int32, of which those of passages are marked, `is_text` [n, L] bool.
 
-    Args:
-        encoder, params: the transformer, and `{'encoder', 'reader'}`.
-        tokens, is_text: see above.
-        options: as of `RelationEncoder.hidden`.
+    `params` are `{'encoder', 'reader'}`, and `options` those of `RelationEncoder.hidden`.
     """
     apply: Any = encoder.apply
     hidden = apply({'params': params['encoder']}, tokens, method=encoder.hidden, **options)
@@ -128,18 +125,11 @@ class Reader:
 
     @classmethod
     def load(cls, folder: str | os.PathLike = 'default') -> Reader:
-        """Opens a released reader, 'default' for this package's; ManifestError if there is none.
-
-        One that is open in this program is given again, with all that it has compiled.
-        """
+        """Opens a released reader, or gives the open one again; ManifestError if there is none."""
         return _load(os.fspath(RELEASED_READER if folder == 'default' else folder))
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Reading]:
-        """Reads each question, in plain words, with its passages.
-
-        These are texts, best first, see `data.reading.titled`; of what is too long together the
-        last are cut.
-        """
+        """Reads questions in plain words, each with passages, best first; the last are cut."""
         inputs = [
             reading_input(
                 self._tokenizer, question, texts, self._special, max(LENGTHS), best_first=True

@@ -148,9 +148,7 @@ def parameters_to_train(
     check_computes(encoder, type(other), vars(other), path)
     merged = {**params, 'w_e': fresh['w_e']}
     if shape_differences(fresh, merged):
-        fields = ', '.join(
-            f'{name}={getattr(other, name)}' for name in EncoderFields.__struct_fields__
-        )
+        fields = ', '.join(f'{n}={getattr(other, n)}' for n in EncoderFields.__struct_fields__)
         raise InputError(
             f'{path} has another shape than the encoder that is trained, it has {fields}: see '
             'gin/models/released.gin'
@@ -162,9 +160,7 @@ def state(folder: str | os.PathLike) -> tuple:
     """The state of a release's files, which differs once one was written again."""
     paths = [pathlib.Path(folder, name) for name in (WEIGHTS, TOKENIZER, CARD, KINDS, FORMAT.file)]
     stats = [path.stat() if path.exists() else None for path in paths]
-    return tuple(
-        stat and (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size) for stat in stats
-    )
+    return tuple(s and (s.st_ino, s.st_mtime_ns, s.st_ctime_ns, s.st_size) for s in stats)
 
 
 def read_kinds(folder: str | os.PathLike) -> MentionKinds | None:

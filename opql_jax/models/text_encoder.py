@@ -1,11 +1,8 @@
 """A relation encoder for any English text: `load_encoder('default').encode_pairs(texts, ...)`.
 
 A passage is encoded once, with its names. The relation of two of its mentions is read off their
-spans (`RelationEncoder.relate_spans`), and that of a question off its topic and its unknown answer,
-which are marked as in training (`markup.mark_questions`). Both have unit length, so that their
-inner product says how well a pair answers a question.
-
-An encoder is a folder in the form of Hugging Face's, see `models.released`.
+spans (`RelationEncoder.relate_spans`), that of a question off its marked topic and unknown answer
+(`markup.mark_questions`). Their inner product, both of unit length, says how well a pair answers.
 """
 
 import functools
@@ -48,12 +45,8 @@ _LOADING = threading.Lock()
 class TextEncoder:
     """Relations of pairs and of questions, and vectors of texts.
 
-    Attributes:
-        fields, params: of the encoder.
-        dim: d_r, the length of a relation.
-        tokenizer: that of the encoder.
-        special: the ids of its markers.
-        kinds: what tells the kinds of mentions; None if the encoder came without.
+    `dim` is d_r, the length of a relation, `special` the ids of the tokenizer's markers, and
+    `kinds` what tells the kinds of mentions; None if the encoder came without.
     """
 
     def __init__(self, encoder: 'EncoderFields | RelationEncoder', params, tokenizer: Tokenizer):
@@ -85,10 +78,7 @@ class TextEncoder:
         return _load_same, (self._folder, params_hash(self.params))
 
     def token_states(self, rows: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-        """The last layer over token rows, in any order: row number, [tokens, hidden_size] float32.
-
-        The rows, from [CLS] to [SEP], have at most `max(bulk_encoding.LENGTHS)` tokens.
-        """
+        """The last layer over rows, in any order: row number, [tokens, hidden_size] float32."""
         from opql_jax.models.bulk_encoding import token_rows
 
         for chosen, states in self._states(*token_rows(rows, self.special)):
@@ -171,9 +161,7 @@ class TextEncoder:
         marked = self._questions([text for text, _ in pairs], [span for _, span in pairs])
         vectors, relations = self._encode(self._texts(texts) + marked)
         first = np.cumsum([len(texts), *map(len, topic_spans)])
-        return vectors[: len(texts)], [
-            relations[start:end] for start, end in itertools.pairwise(first)
-        ]
+        return vectors[: len(texts)], [relations[a:b] for a, b in itertools.pairwise(first)]
 
     def _texts(self, texts: Sequence[str]) -> list[markup.MarkedQuestion]:
         """Texts as `_encode` takes them, with no topic."""

@@ -59,10 +59,7 @@ def of_owned(compute, vectors, row, own):
 
 
 class QueryLayout(NamedTuple):
-    """How queries are placed: in equal shares, or whole on each device where that fails.
-
-    The methods are for use inside `jax.shard_map`.
-    """
+    """How queries are placed, for `jax.shard_map`: in equal shares, or else whole everywhere."""
 
     spec: PartitionSpec  # of arrays whose first dimension counts queries
     spec_of_slice: PartitionSpec  # of such arrays where each device has all queries of its slice

@@ -1,11 +1,10 @@
 """The device mesh, and how arrays are split over it.
 
 One mesh with axes ('data', 'model') serves the project, preceded by an axis 'slice' if there are
-several slices with slow links between them: TPU slices joined by a data-centre network, or hosts of
-GPUs. Rows of the entity table and of a memory are split over all devices of a slice (ROWS), and
-each slice has all of them; a batch is split over 'slice' and 'data' (`batch_spec`), the queries of
-a search over everything. `fsdp` splits the other large parameters, within a slice, too. Where other
-modules speak of all devices that rows are split over, those of a slice are meant.
+several slices with slow links between them: TPU slices, or hosts of GPUs. Rows of the entity table
+and of a memory are split over all devices of a slice (ROWS), and each slice has all of them; a
+batch is split over 'slice' and 'data' (`batch_spec`), the queries of a search over everything.
+`fsdp` splits the other large parameters, within a slice, too.
 """
 
 import collections

@@ -20,9 +20,8 @@ from typing import Any
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError, Preempted, error_message
 from opql_jax.recipes import catalog, cost, record, tables
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe, run, states_of
-from opql_jax.recipes.step import inputs_of
+from opql_jax.recipes.step import Options, inputs_of
 
 # {option: how it is read, and its help}; `Options` has the defaults.
 _OPTIONS: dict[str, tuple[Callable[[str], float | str], str]] = {

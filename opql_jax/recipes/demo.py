@@ -1,8 +1,16 @@
 """The demo: a generated world, from text to answers, in minutes on two cores."""
 
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Step, bound, build_memory, evaluate, prepare, stage, train
+from opql_jax.recipes.step import (
+    Options,
+    Step,
+    bound,
+    build_memory,
+    evaluate,
+    prepare,
+    stage,
+    train,
+)
 
 # In so few steps, relations of half the width of [h_R1 ; h_R2] are learnt better than those of all.
 _WIDTH = bound('encoder.RelationEncoder', relation_dim=128)

@@ -8,9 +8,8 @@ trained at all.
 import functools
 from typing import Any
 
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Output, Step, prepare, release, stage, train
+from opql_jax.recipes.step import Options, Output, Step, prepare, release, stage, train
 
 # Sentences with labels, under the folder of the data sets, and all corpora with the documents of
 # slot filling.

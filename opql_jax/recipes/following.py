@@ -2,23 +2,20 @@
 
 A share of the relations may be held out of training, of slot filling and MetaQA:
 
-    --protocol novel    that of the paper (section 3): the encoder of the memory was not trained on
-                        them, the follower was
-    --protocol without  a harder one: they are left out of all supervision
-    --protocol seen     for comparison: all relations were trained on. Where the encoder saw no
-                        question this is `novel`
+    --protocol novel: as in the paper (section 3): new to the encoder of the memory, not the
+        follower
+    --protocol without: harder: they are left out of all supervision
+    --protocol seen: for comparison: all were trained on; if the encoder saw no question, `novel`
 
-Each row asks everything ('all') and what needs one of these relations ('novel'). A relation is held
-out by leaving out the questions that need it; the pairs that it joins stay negatives of other
-questions, and positives where another relation joins them too.
+Each row asks everything ('all') and what needs one of these relations ('novel'). The pairs that a
+held-out relation joins stay negatives of other questions, and positives where another joins them.
 """
 
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import Stage, Step, build_memory, evaluate, train
+from opql_jax.recipes.step import Options, Stage, Step, build_memory, evaluate, train
 
 PROTOCOLS = ('novel', 'without', 'seen')
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from opql_jax.core import files
 from opql_jax.memory.manifest import read_manifest
-from opql_jax.recipes.options import Options
-from opql_jax.recipes.step import KB, Function, Output, Stage, Step, bound, evaluate, train
+from opql_jax.recipes.step import KB, Function, Options, Output, Stage, Step, bound, evaluate, train
 
 # OPQL-LM; EaE, the same model without a memory; and OPQL-follow, where the memory alone answers.
 SYSTEMS = ('opql-lm', 'eae', 'opql-follow')
@@ -102,18 +101,10 @@ def copy_memory(source: str, target: str) -> None:
 def injected(name: str, memory: str, text: str, model: str, **bindings) -> list[Step | Function]:
     """A copy of a memory with pairs of another corpus, or of questions, added."""
     parts = {**KB, 'TEXT': text, 'MODEL': model, 'MEMORY': name}
-    return [
-        Function(
-            f'{name}-copy', copy_memory, {'source': Output(memory), 'target': Output(name)}, name
-        ),
-        Step(
-            name,
-            'update_memory',
-            ('gin/runs/update_memory.gin',),
-            {'ACTION': 'inject', **parts, **bindings},
-            name,
-        ),
-    ]
+    places = {'source': Output(memory), 'target': Output(name)}
+    own, gin = {'ACTION': 'inject', **parts, **bindings}, ('gin/runs/update_memory.gin',)
+    copied = Function(f'{name}-copy', copy_memory, places, name)
+    return [copied, Step(name, 'update_memory', gin, own, name)]
 
 
 def converted(
@@ -121,11 +112,6 @@ def converted(
 ) -> Step:
     """A question file of another format as questions over a prepared text, and its coverage."""
     output = f'questions/{name}.jsonl'
-    bindings |= {
-        **KB,
-        'TEXT': text,
-        'QUESTIONS': source,
-        'OUTPUT': Output(output),
-        'FORMAT': question_format,
-    }
+    bindings |= {**KB, 'TEXT': text, 'QUESTIONS': source}
+    bindings |= {'OUTPUT': Output(output), 'FORMAT': question_format}
     return Step(output, 'convert_questions', ('gin/runs/convert_questions.gin',), bindings, output)

@@ -6,9 +6,18 @@ others in their place, without a training step between.
 
 from opql_jax.datasets.synthetic.lm_world import write_lm_world
 from opql_jax.recipes import language_model as lm
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output, Step, bound, build_memory, prepare, stage, train
+from opql_jax.recipes.step import (
+    Function,
+    Options,
+    Output,
+    Step,
+    bound,
+    build_memory,
+    prepare,
+    stage,
+    train,
+)
 
 # Many questions about one topic must do without what they ask for: these texts state nearly all of
 # it, and null is to be learnt, too.

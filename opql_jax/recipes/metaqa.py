@@ -11,9 +11,8 @@ from typing import Any
 
 from opql_jax.core.checkout import GIN_ROOT, RELEASED_ENCODER
 from opql_jax.recipes.following import System
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Output, Step, bound, evaluate, prepare, stage, train
+from opql_jax.recipes.step import Options, Output, Step, bound, evaluate, prepare, stage, train
 
 HOPS = (1, 2, 3)
 SPLITS = ('dev', 'test', 'dev_official')
@@ -26,9 +25,7 @@ _ALIGNED = {
 # With 64 entries a hop, 8 % of 3-hop questions have no path to an answer; with 128, 4 %.
 _FOLLOWED = bound('objectives.Follow', k=128)
 STAGES = {
-    'entities': stage(
-        'tiny', 'entities', 300, 1e-3, bound('trainer.TrainConfig', orthogonal_w_r=True)
-    ),
+    'entities': stage('tiny', 'entities', 300, 1e-3, {'trainer.TrainConfig.orthogonal_w_r': True}),
     'relations': stage('tiny', 'relations', 1600, 1e-3),
     'align': stage('tiny', 'align_passages', 2400, 1.5e-3, _ALIGNED),
     'align-mentions': stage('tiny', 'align_mentions', 2400, 1.5e-3, _ALIGNED),
@@ -87,8 +84,7 @@ def from_released(options: Options) -> list[Step]:
 
 
 def _kv_entities(options: Options) -> list[Step]:
-    entities = train('kv-entities', STAGES['kv-memory-entities'], options)
-    return [prepared(options), entities]
+    return [prepared(options), train('kv-entities', STAGES['kv-memory-entities'], options)]
 
 
 def pretrained_with(suffix: str, **bindings) -> System:
@@ -124,13 +120,8 @@ def splits_of(hops: int) -> dict[str, Any]:
 
 OPQL_PRETRAINED = System(from_scratch, 'relations', 'memory-pretrained', STAGES['follow'])
 OPQL = OPQL_PRETRAINED._replace(memory='memory', align=('align', STAGES['align'], {}))
-OPQL_RELEASED = System(
-    from_released,
-    'entities-released',
-    'memory-released',
-    STAGES['follow-released'],
-    text='text-released',
-)
+_RELEASED = 'entities-released', 'memory-released', STAGES['follow-released']
+OPQL_RELEASED = System(from_released, *_RELEASED, text='text-released')
 FAE_KB = with_kb('fae-kb', 'gin/data/metaqa_kb.gin', 'align')
 _MARKED = OPQL._replace(
     align=('align-marked-pairs', STAGES['align-marked-pairs'], {}), memory='memory-marked-pairs'
@@ -175,47 +166,32 @@ _ALIGNED_RELEASED = OPQL_RELEASED._replace(
     memory='memory-align-released',
     following=IN_OTHER_WORDS,
 )
-_KV = System(
-    _kv_entities,
-    'kv-entities',
-    'memory-kv',
-    STAGES['kv-memory-follow'],
-    ('kv-align', STAGES['kv-memory-align'], {}),
-)
+_KV_ALIGN = 'kv-align', STAGES['kv-memory-align'], {}
+_KV = System(_kv_entities, 'kv-entities', 'memory-kv', STAGES['kv-memory-follow'], align=_KV_ALIGN)
 _DRKIT = with_kb('drkit', 'gin/data/metaqa_with_kb.gin', 'align-mentions')
 _BOTH = with_kb('opql-and-kb', 'gin/data/metaqa_kb.gin', 'align', BESIDE_TEXT=True, SHARE=0.5)
+_NO_HARD, _NO_EL = (
+    _pretrained('no_hard_negatives', neighbours=1),
+    _pretrained('no_el', entity_weight=0.0),
+)
+_GROUPED = _pretrained('paper_groups', sampler='groups')
+_AVERAGED = OPQL._replace(memory='memory-mean', entries=_MEAN)
 _OF_PRETRAINED = 'ablation of OPQL-pretrained'
 _ROWS = (
     ('opql', OPQL, 'OPQL: the memory of an encoder that was aligned with 1-hop questions'),
     ('opql-pretrained', OPQL_PRETRAINED, 'OPQL, but of an encoder that saw no question'),
     ('marked-pairs', _MARKED, "ablation of OPQL: the paper's entries, both names masked"),
     ('no-filter', _followed(filter=False), 'ablation of OPQL: a hop searches the whole memory'),
-    (
-        'unweighed-topics',
-        _followed(weigh_topics=False),
-        'ablation: topics by their centroid',
-    ),
+    ('unweighed-topics', _followed(weigh_topics=False), 'ablation: topics by their centroid'),
     (
         'mean-mentions',
-        OPQL._replace(memory='memory-mean', entries=_MEAN),
+        _AVERAGED,
         'ablation of OPQL: an entry is the mean of up to 5 mentions of a pair',
     ),
-    (
-        'no-hard-negatives',
-        _pretrained('no_hard_negatives', neighbours=1),
-        f'{_OF_PRETRAINED}: L_rel without hard negatives',
-    ),
-    ('no-el', _pretrained('no_el', entity_weight=0.0), f'{_OF_PRETRAINED}: without L_el'),
-    (
-        'paper-groups',
-        _pretrained('paper_groups', sampler='groups'),
-        f"{_OF_PRETRAINED}: the paper's groups of 11 mentions",
-    ),
-    (
-        'opql-wordings',
-        OPQL._replace(following=IN_OTHER_WORDS),
-        'OPQL: also other wordings',
-    ),
+    ('no-hard-negatives', _NO_HARD, f'{_OF_PRETRAINED}: L_rel without hard negatives'),
+    ('no-el', _NO_EL, f'{_OF_PRETRAINED}: without L_el'),
+    ('paper-groups', _GROUPED, f"{_OF_PRETRAINED}: the paper's groups of 11 mentions"),
+    ('opql-wordings', OPQL._replace(following=IN_OTHER_WORDS), 'OPQL: also other wordings'),
     ('opql-released', OPQL_RELEASED, 'OPQL-pretrained with the released encoder'),
     ('opql-released-aligned', _ALIGNED_RELEASED, 'OPQL with the released encoder, and wordings'),
     ('kv-memory', _KV, 'baseline: a KV-memory of bags of words'),

@@ -7,9 +7,8 @@ knowledge base, in which the facts that are asked for stand.
 
 from opql_jax.recipes import metaqa
 from opql_jax.recipes.following import PROTOCOLS, Novelty
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Step, bound
+from opql_jax.recipes.step import Options, Step, bound
 
 # The relations that may be held out, of which a run takes the first --share percent, and the types
 # of 1-hop questions that ask for them, in either direction: a director's films tell who directed
@@ -25,22 +24,15 @@ RELATIONS = {
 }
 SHARES = (60, 20, 40, 80)
 _MENTIONS = bound('objectives.AlignPassages', split='1-hop/train')
+_ALIGN = 'align-mentions', metaqa.STAGES['align-mentions'], _MENTIONS
+_FROZEN = metaqa.OPQL_RELEASED._replace(following=metaqa.following(frozen_encoder=True))
 # {system: the name of its follower, and how it is made}.
 SYSTEMS = {
     'opql': ('follow-opql', metaqa.OPQL),
     'opql-pretrained': ('follow-opql-pretrained', metaqa.OPQL_PRETRAINED),
     'opql-released': ('follow-opql-released', metaqa.OPQL_RELEASED),
-    'opql-released-frozen': (
-        'follow-opql-released-frozen',
-        metaqa.OPQL_RELEASED._replace(following=metaqa.following(frozen_encoder=True)),
-    ),
-    'drkit': (
-        'follow-mentions',
-        metaqa.OPQL._replace(
-            align=('align-mentions', metaqa.STAGES['align-mentions'], _MENTIONS),
-            memory='memory-mentions',
-        ),
-    ),
+    'opql-released-frozen': ('follow-opql-released-frozen', _FROZEN),
+    'drkit': ('follow-mentions', metaqa.OPQL._replace(align=_ALIGN, memory='memory-mentions')),
 }
 
 

@@ -14,9 +14,8 @@ from opql_jax.datasets.msf import Msf, queries
 from opql_jax.datasets.slot_filling import random_share
 from opql_jax.recipes import metaqa, slot_filling
 from opql_jax.recipes.following import ALL_SEEN, PROTOCOLS, Novelty, System
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Stage, Step, build_memory, prepare, train
+from opql_jax.recipes.step import Choices, Options, Stage, Step, build_memory, prepare, train
 
 
 class Start(NamedTuple):
@@ -77,14 +76,10 @@ def msf(options: Options, start: Start = FROM_SCRATCH) -> list[Step]:
         stage, bindings = _ALIGNED[name]
         encoder = f'{stage}{start.suffix}'
         align = encoder, stages[stage], bindings
-    system = System(
-        lambda options: [prepared(options, text, 'train', **start.text), *models],
-        models[-1].name,
-        f'memory-{encoder}',
-        stages['kv-memory-follow' if is_kv else 'follow'],
-        align,
-        text=text,
-    )
+    pretraining = lambda options: [prepared(options, text, 'train', **start.text), *models]
+    follow = stages['kv-memory-follow' if is_kv else 'follow']
+    memory, last = f'memory-{encoder}', models[-1].name
+    system = System(pretraining, last, memory, follow, align, text=text)
     row = f'{name}{start.suffix}'
     steps, model, memory, follower = system.trained(options, f'follow-{row}', new)
     for hops in ('2-hop', '3-hop'):

@@ -10,16 +10,26 @@ from opql_jax.core import files
 from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output, Step, bound, build_memory, prepare, stage, train
+from opql_jax.recipes.step import (
+    Choices,
+    Function,
+    Options,
+    Output,
+    Step,
+    bound,
+    build_memory,
+    prepare,
+    stage,
+    train,
+)
 
 _NO_DROPOUT = bound('encoder.RelationEncoder', dropout_rate=0.0)
+_LINKED = bound('objectives.LinkNames', topic_scale=30.0)
+_ASKED = functools.partial(bound, 'objectives.AnswerQuestions')
 METAQA_STAGES = {
     # What of W_q meets E begins anew: the search is over the whole memory.
-    'lm_names': stage(
-        'tiny', 'lm_names', 4000, 1e-3, _NO_DROPOUT, bound('objectives.LinkNames', topic_scale=30.0)
-    ),
+    'lm_names': stage('tiny', 'lm_names', 4000, 1e-3, _NO_DROPOUT, _LINKED),
     # At 1e-3 names and relations, which are learnt before, are lost within 150 steps. Names stay
     # beside the questions, as most entities are in few questions or none. No passages: most of
     # their pairs are in no other one, which would make null right for whatever a first hop asks.
@@ -29,13 +39,7 @@ METAQA_STAGES = {
         3000,
         1e-4,
         _NO_DROPOUT,
-        bound(
-            'objectives.AnswerQuestions',
-            name_rows=128,
-            text_rows=0,
-            filter=True,
-            exclude_topic=True,
-        ),
+        _ASKED(name_rows=128, text_rows=0, filter=True, exclude_topic=True),
     ),
 }
 # Over Wikispeedia, from the released encoder, which knows English: a few hundred questions teach
@@ -48,20 +52,13 @@ STAGES = {
         'lm_names',
         200,
         2e-4,
-        _LAYER,
-        _NO_DROPOUT,
-        bound('objectives.LinkNames', rows=128, topic_scale=30.0),
-        bound('trainer.TrainConfig', warmup_steps=10),
+        {**_LAYER, **_NO_DROPOUT, **_LINKED},
+        {'objectives.LinkNames.rows': 128, 'trainer.TrainConfig.warmup_steps': 10},
     ),
     'lm_cloze': stage('released', 'lm_cloze', 400, 2e-4, _LAYER),
     # A quarter of the default number of passages, in which most of the time of a step goes.
     'lm_questions': stage(
-        'released',
-        'lm_questions',
-        400,
-        1e-4,
-        _LAYER,
-        bound('objectives.AnswerQuestions', name_rows=64, text_rows=16),
+        'released', 'lm_questions', 400, 1e-4, _LAYER, _ASKED(name_rows=64, text_rows=16)
     ),
 }
 # An entry for each pair that two passages mention, as in the paper: a fifth of an entry for each
@@ -75,20 +72,15 @@ def metaqa_questions(options: Options) -> list[Step | Function]:
     hops, kb = options.hops, '-fae-kb' if options.system == 'fae' else ''
     model = lm.LanguageModel(options, METAQA_STAGES, f'-{hops}-hop')
     row, text, memory = 'fae-kb' if kb else 'opql', f'text{kb}', f'memory{kb}'
+    convert = lambda name, file: lm.converted(f'{name}{kb}', 'metaqa', file, text, HOPS=hops)
     converted = [
-        lm.converted(
-            f'{hops}-hop-{part}{kb}',
-            'metaqa',
-            options.file(f'metaqa/{hops}-hop/{part}.txt'),
-            text,
-            HOPS=hops,
-        )
+        convert(f'{hops}-hop-{part}', options.file(f'metaqa/{hops}-hop/{part}.txt'))
         for part in ('train', 'dev')
     ]
     trained, asked = (Output(step.output) for step in converted)
     start = {'TEXT': text, 'INIT_FROM': f'follow-{row}', 'MEMORY': memory, 'QUESTIONS': trained}
     # As many as a hop of metaqa/opql finds, in place of 32.
-    bindings = {} if hops == 2 else bound('objectives.AnswerQuestions', k=128)
+    bindings = {} if hops == 2 else _ASKED(k=128)
     names = f'names{kb}-{hops}-hop'
     return [
         *(metaqa.FAE_KB if kb else metaqa.OPQL).trained(options, f'follow-{row}').steps,
@@ -147,10 +139,9 @@ def over_wikispeedia(
 ) -> list[Step | Function]:
     """A language model over Wikispeedia, pretrained, finetuned and evaluated.
 
-    Training begins with the encoder that comes with the package, which knows English. `parts` are
-    {'train' and 'dev': file of questions}, of a format of `data.question_conversion`, which `steps`
-    make, and `tables` {macro: file} of those that name their topics. The memory has `max_pairs`
-    before the injection; all if None.
+    It begins with the encoder that comes with the package. `parts` are {'train' and 'dev': file of
+    questions}, of a format of `data.question_conversion`, which `steps` make, and `tables` {macro:
+    file} of what names their topics. The memory has `max_pairs` before the injection; all if None.
     """
     converted = [lm.converted(part, question_format, of, **tables) for part, of in parts.items()]
     questions = [Output(step.output) for step in converted]
@@ -184,28 +175,18 @@ BEST_PAIRS = 20_000
 
 _ALL: Choices = {'system': lm.SYSTEMS}
 _OWN_FILES = 'over Wikispeedia; needs your own files'
+_OVER = 'a language model over Wikispeedia'
+_OF_METAQA = 'a language model on questions of MetaQA whose topics are not linked'
+_INJECTED = f'{_OVER}, before and after pairs of the topics are injected'
+_HOPS = {'system': (*lm.SYSTEMS, 'fae'), 'hops': (2, 3)}
+_best = functools.partial(webqsp, max_pairs=BEST_PAIRS)
 RECIPES = [
     # With --out of the row metaqa/opql it shares its steps. FaE has a memory of the knowledge
     # base's triples.
-    Recipe(
-        'metaqa-lm',
-        'a language model on questions of MetaQA whose topics are not linked',
-        metaqa_questions,
-        {'system': (*lm.SYSTEMS, 'fae'), 'hops': (2, 3)},
-    ),
-    Recipe(
-        'webqsp',
-        'a language model over Wikispeedia, on a part of the training questions of WebQSP',
-        webqsp,
-        _ALL,
-    ),
+    Recipe('metaqa-lm', _OF_METAQA, metaqa_questions, _HOPS),
+    Recipe('webqsp', f'{_OVER}, on a part of the training questions of WebQSP', webqsp, _ALL),
     # With --out of webqsp it shares its text, encoder and questions.
-    Recipe(
-        'webqsp-injection',
-        'a language model over Wikispeedia, before and after pairs of the topics are injected',
-        functools.partial(webqsp, max_pairs=BEST_PAIRS),
-        {'system': ('opql-lm', 'opql-follow')},
-    ),
+    Recipe('webqsp-injection', _INJECTED, _best, {'system': ('opql-lm', 'opql-follow')}),
     Recipe('webqsp-official', f'the official split of WebQSP {_OWN_FILES}', webqsp_official, _ALL),
     Recipe('complexwebquestions', f'ComplexWebQuestions {_OWN_FILES}', complexwebquestions, _ALL),
 ]

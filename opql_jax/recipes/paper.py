@@ -16,10 +16,11 @@ from opql_jax.recipes import cost, msf, open_questions
 from opql_jax.recipes import language_model as lm
 from opql_jax.recipes import metaqa as small_metaqa
 from opql_jax.recipes.following import System
-from opql_jax.recipes.options import Choices, Options
 from opql_jax.recipes.recipe import Recipe
 from opql_jax.recipes.step import (
+    Choices,
     Function,
+    Options,
     Output,
     Stage,
     Step,
@@ -34,15 +35,14 @@ from opql_jax.recipes.step import (
 
 _gin = 'gin/experiments/paper/{}.gin'.format
 # Stages over Wikipedia have a file each, of one's own runs on a TPU (docs/how-to/paper_on_tpu.md).
-STAGES = {
-    name: Stage((_gin(name),)) for name in ('entities', 'relations', 'lm_cloze', 'lm_questions')
-}
+STAGES = {n: Stage((_gin(n),)) for n in ('entities', 'relations', 'lm_cloze', 'lm_questions')}
 
 
-def _short_stage(run: str, steps: int, learning_rate: float, **bindings) -> Stage:
+def _short_stage(run: str, steps: int, learning_rate: float, target: str, **settings) -> Stage:
     """A stage over the questions of MetaQA or MSF, of the size that all stages share."""
     schedule = bound('trainer.TrainConfig', warmup_steps=100, log_every=50)
-    settings = {'STEPS': steps, 'LEARNING_RATE': learning_rate, **schedule, **bindings}
+    schedule |= {'STEPS': steps, 'LEARNING_RATE': learning_rate}
+    settings = {**schedule, **bound(f'objectives.{target}', **settings)}
     return Stage((_gin('training'), f'gin/runs/{run}.gin'), settings)
 
 
@@ -51,46 +51,29 @@ def _piece(rows: int) -> tuple[tuple[int, int]]:
     return ((128, rows),)
 
 
+# The paper's follower (section 3).
+_PAPER_FOLLOWER = {'weigh_topics': False, 'exclude_topic': False}
 # {stage of `metaqa.STAGES`: how the encoder that Wikipedia taught is trained}. While entities are
 # learnt, it stays as it is.
 QUESTION_STAGES = {
     'entities': _short_stage(
-        'entities',
-        2000,
-        1e-3,
-        **bound('objectives.Entities', rows=512, buckets=_piece(512), frozen_encoder=True),
+        'entities', 2000, 1e-3, 'Entities', rows=512, buckets=_piece(512), frozen_encoder=True
     ),
-    'align': _short_stage(
-        'align', 4000, 3e-5, **bound('objectives.Align', rows=256, buckets=_piece(256))
-    ),
+    'align': _short_stage('align', 4000, 3e-5, 'Align', rows=256, buckets=_piece(256)),
     'align-mentions': _short_stage(
-        'align_mentions',
-        4000,
-        3e-5,
-        **bound('objectives.AlignPassages', passages=128, buckets=_piece(128)),
+        'align_mentions', 4000, 3e-5, 'AlignPassages', passages=128, buckets=_piece(128)
     ),
-    # The paper's follower (section 3).
-    'follow': _short_stage(
-        'follow',
-        6000,
-        3e-5,
-        **bound('objectives.Follow', questions=64, k=128, weigh_topics=False, exclude_topic=False),
-    ),
+    'follow': _short_stage('follow', 6000, 3e-5, 'Follow', questions=64, k=128, **_PAPER_FOLLOWER),
 }
 
 
 def relations(options: Options) -> list[Step]:
     """The relation encoder that Wikipedia teaches."""
-    bert = options.file('bert-base-uncased')
+    bert, dump = options.file('bert-base-uncased'), options.file('wikipedia')
+    text = {'DUMP': dump, 'WORK_DIR': Output('articles'), 'TOKENIZER': bert}
+    text |= bound('prepare.prepare', title_prefix=False)
     return [
-        prepare(
-            'text',
-            'gin/data/wikipedia.gin',
-            DUMP=options.file('wikipedia'),
-            WORK_DIR=Output('articles'),
-            TOKENIZER=bert,
-            **bound('prepare.prepare', title_prefix=False),
-        ),
+        prepare('text', 'gin/data/wikipedia.gin', **text),
         train('entities', STAGES['entities'], options, BERT=bert),
         train('relations', STAGES['relations'], options, INIT_FROM='entities'),
     ]
@@ -117,10 +100,8 @@ def questions(
         for part, source in parts.items()
     ]
     start, read = f'{options.system}-pretrained', [Output(step.output) for step in converted]
-    memories, model = (
-        ('memory', f'memory-injected-{name}'),
-        lm.LanguageModel(options, STAGES, f'-{name}'),
-    )
+    memories = 'memory', f'memory-injected-{name}'
+    model = lm.LanguageModel(options, STAGES, f'-{name}')
     return [
         *pretrained(options),
         *converted,
@@ -151,20 +132,12 @@ def metaqa(options: Options) -> list[Step]:
     """MetaQA (§3), by a follower of one number of hops over the Wikipedia encoder's memory."""
     hops, text, model = options.hops, 'text-metaqa', 'entities-metaqa'
     data = {'DATA_DIR': options.file('metaqa'), 'TOKENIZER': options.file('bert-base-uncased')}
-    pretraining = [
-        prepare(text, 'gin/data/metaqa.gin', **data),
-        *entities_of('metaqa', options, text),
-    ]
+    source = prepare(text, 'gin/data/metaqa.gin', **data)
+    pretraining = [source, *entities_of('metaqa', options, text)]
     align = ('align-metaqa', QUESTION_STAGES['align'], {}) if options.system == 'opql' else None
-    system = System(
-        lambda _: pretraining,
-        model,
-        f'memory-{align[0] if align else model}',
-        QUESTION_STAGES['follow'],
-        align,
-        following=small_metaqa.splits_of(hops),
-        text=text,
-    )
+    memory, follow = f'memory-{align[0] if align else model}', QUESTION_STAGES['follow']
+    how: dict[str, Any] = {'following': small_metaqa.splits_of(hops), 'text': text}
+    system = System(lambda _: pretraining, model, memory, follow, align, **how)
     row = f'{options.system}-metaqa'
     steps, _, memory, follower = system.trained(options, f'follow-{row}-{hops}-hop')
     results = f'results/{row}/{hops}-hop'

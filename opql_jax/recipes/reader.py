@@ -31,9 +31,8 @@ from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.models import released
 from opql_jax.recipes import retrieval
 from opql_jax.recipes.encoder import CORPORA
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output, Step, prepare, release, stage, train
+from opql_jax.recipes.step import Function, Options, Output, Step, prepare, release, stage, train
 
 # Examples of the first stage, of each kind, and those of them that the second stage and the third
 # read again.
@@ -172,9 +171,8 @@ def third_examples(
     """Writes the examples of the third stage; returns how many there are.
 
     Some of the `first` stage and the questions of several hops of the `second` are read again.
-    `documents` are those whose relations, called by `names`, are all labelled, see `docred`,
-    `films` is a knowledge base, and `questions` the folder of MetaQA, of which training questions
-    are read.
+    `documents` are those whose relations, called by `names`, are all labelled (`docred`), `films`
+    is a knowledge base, and `questions` the folder of MetaQA.
     """
     rng = np.random.default_rng(seed + 1)
     count = functools.partial(_count, percent)

@@ -1,17 +1,14 @@
 """A recipe is an experiment as a list of named steps, and is run like `make`.
 
-Each step is one command with one output. A step is skipped if its output exists and its record,
-`run.json`, is of the same command and the same gin files, and the data and the outputs of steps
-that it read are the same. One that was interrupted is run again, and the binaries resume by
-themselves; one whose command, gin files or data have changed since, or whose inputs were made
-again, is refused. Rows of a table that share their folder share their steps.
+Each step is one command with one output, skipped if that exists and `run.json` is of the same
+command, gin files, data and inputs. One that was interrupted is run again, and the binaries resume
+by themselves; one that changed since, or whose inputs were made again, is refused. Rows of a table
+that share their folder share their steps.
 
-    <out>/steps/<name>/data.json   the hashes of the data that the command names, where it names any
-    <out>/steps/<name>/inputs.json the runs of the steps whose outputs it read: hashes of their
-                                   records, data and inputs
-    <out>/steps/<name>/run.json    what was run: command, gin, commit, versions, device, seconds,
-                                   metrics
-    <out>/...                      the outputs of the steps
+    <out>/steps/<name>/data.json: the hashes of the data that the command names, if any
+    <out>/steps/<name>/inputs.json: the runs of the steps whose outputs it read, as hashes
+    <out>/steps/<name>/run.json: command, gin, commit, versions, device, seconds, metrics
+    <out>/...: the outputs of the steps
 """
 
 import dataclasses
@@ -28,8 +25,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.core.files import sha256
 from opql_jax.recipes import record
 from opql_jax.recipes.cost import Machine
-from opql_jax.recipes.options import CHOICES, Choices, Options
-from opql_jax.recipes.step import Function, Step, data_of, inputs_of
+from opql_jax.recipes.step import CHOICES, Choices, Function, Options, Step, data_of, inputs_of
 
 _log = logging.getLogger(__name__)
 

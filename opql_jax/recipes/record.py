@@ -107,9 +107,7 @@ def gin_digests(files: Iterable[str], folder: pathlib.Path) -> dict[str, str]:
             tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         except (OSError, ValueError, SyntaxError, tokenize.TokenError) as error:
             raise InputError(f'gin file {path}: {error}') from error
-        counted = [
-            token.string for token in tokens if token.type not in (tokenize.COMMENT, tokenize.NL)
-        ]
+        counted = [t.string for t in tokens if t.type not in (tokenize.COMMENT, tokenize.NL)]
         digests[name] = hashlib.sha256('\0'.join(counted).encode()).hexdigest()
         digests |= gin_digests(re.findall(r"^include '(.+)'", text, re.M), folder)
     return digests

@@ -7,9 +7,8 @@ import pathlib
 from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.trained.evaluate_retrieval import evaluate_retrieval
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Function, Output
+from opql_jax.recipes.step import Function, Options, Output
 
 # Development questions; the text is that of all passages which come with any of them.
 SETS = ('musique', 'hotpotqa')

@@ -8,21 +8,14 @@ import os
 
 from opql_jax.datasets.slot_filling import SlotFilling, random_share
 from opql_jax.recipes.following import PROTOCOLS, Novelty, System
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe
-from opql_jax.recipes.step import Step, bound, build_memory, prepare, stage, train
+from opql_jax.recipes.step import Options, Step, bound, build_memory, prepare, stage, train
 
 _OFTEN = bound('trainer.TrainConfig', log_every=10, checkpoint_every=20)
 # Facts are those of a sentence, and so are the entries of the memory.
 _SENTENCES = {'PAIRS': 'sentence'}
-_BATCH = bound(
-    'objectives.AlignPassages',
-    split='1-hop/train',
-    passages=32,
-    topics=12,
-    questions=96,
-    pairs_per_passage=64,
-)
+_SIZES = {'passages': 32, 'topics': 12, 'questions': 96, 'pairs_per_passage': 64}
+_BATCH = bound('objectives.AlignPassages', split='1-hop/train', **_SIZES)
 _ALIGNED = _SENTENCES | _OFTEN | bound('trainer.TrainConfig', warmup_steps=20) | _BATCH
 STAGES = {
     # A few hundred documents teach little English, which MiniLM knows.
@@ -46,9 +39,7 @@ HOPS = (1, 2, 3)
 
 def prepared(options: Options, text: str, part: str, **bindings) -> Step:
     """A prepared part of the documents."""
-    documents = {
-        name: options.file(f'redocred/{name.lower()}.json') for name in ('DOCUMENTS', 'REL_INFO')
-    }
+    documents = {n: options.file(f'redocred/{n.lower()}.json') for n in ('DOCUMENTS', 'REL_INFO')}
     return prepare(text, 'gin/data/slot_filling.gin', **documents, PART=part, **bindings)
 
 
@@ -78,14 +69,9 @@ def slot_filling(options: Options) -> list[Step]:
     align, follow = SYSTEMS[name]
     model = None if name == 'kv-memory' else 'relations'
     encoder = f'align-{name}' if align else 'relations'
-    system = System(
-        pretraining,
-        model,
-        f'memory-{encoder}',
-        STAGES[follow],
-        (encoder, STAGES[align], {}) if align else None,
-        _SENTENCES,
-    )
+    aligned = (encoder, STAGES[align], {}) if align else None
+    parts = f'memory-{encoder}', STAGES[follow], aligned, _SENTENCES
+    system = System(pretraining, model, *parts)
     steps, encoder, memory, follower = system.trained(options, f'follow-{name}', new)
     dev, asked = f'{memory}-dev', [f'{hops}-hop/dev' for hops in HOPS]
     return [

@@ -13,13 +13,50 @@ from typing import Any
 from opql_jax.core import preemption
 from opql_jax.core.checkout import GIN_ROOT, with_includes
 from opql_jax.core.errors import InputError, Preempted
+from opql_jax.data.sources.base import MAX_SEED
 from opql_jax.recipes import record
-from opql_jax.recipes.options import Options
 
 # Fewer steps than this train nothing: the learning rate of the first is 0.
 MIN_TRAINING_STEPS = 2
 # Macros and parameters that name a part of the knowledge base which a command reads.
 PARTS = ('TEXT', 'MODEL', 'MEMORY', 'INIT_FROM', 'EXTENDS', 'prepare.prepare.extends')
+# Options that some recipes have: which values they may take, and the default, is up to each.
+CHOICES = ('system', 'protocol', 'share', 'hops')
+# {option: its values, the default first}.
+Choices = Mapping[str, tuple[int | str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a user chooses when running a recipe; InputError names a number that cannot be.
+
+    `out` receives everything, `data` is the folder of the data sets. The seed is of the initial
+    parameters, the order of the batches and what is left out; `world_seed` and `documents` are of a
+    generated world; `percent` is of the training steps. `Recipe.complete` gives the rest values,
+    but for `asked_for`: the data that a recipe asked for as its steps were built.
+    """
+
+    out: pathlib.Path
+    data: pathlib.Path
+    seed: int = 0
+    world_seed: int = 0
+    percent: float = 100
+    documents: int = 2000
+    system: str = ''
+    protocol: str = ''
+    share: int = -1
+    hops: int = 0
+    asked_for: list[str] = dataclasses.field(default_factory=list, compare=False)
+
+    def __post_init__(self):
+        for name, most in (('seed', MAX_SEED), ('world_seed', MAX_SEED), ('percent', 1e6)):
+            if not 0 <= (value := getattr(self, name)) <= most:  # nor a NaN
+                raise InputError(f'{name}={value}: give a number of 0 to {most}')
+
+    def file(self, name: str) -> str:
+        """The path of a file or folder of the data, there or not; it is noted in `asked_for`."""
+        self.asked_for.append(name)
+        return str((self.data / name).absolute())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,27 +138,20 @@ def placed(value, out: str):
 def reads_of(step: Step | Function) -> set[pathlib.PurePath]:
     """The paths below the output folder that a step's bindings name, also its own output."""
     parts = {str(value) for name, value in step.bindings.items() if name in PARTS and value}
-    return {
-        pathlib.PurePath(path)
-        for path in parts | {value.path for value in values_of(step) if isinstance(value, Output)}
-    }
+    outputs = {value.path for value in values_of(step) if isinstance(value, Output)}
+    return {pathlib.PurePath(path) for path in parts | outputs}
 
 
 def values_of(step: Step | Function) -> list:
     """The values of the bindings of a step, and those in tuples."""
-    return [
-        one
-        for value in step.bindings.values()
-        for one in (value if isinstance(value, tuple) else (value,))
-    ]
+    values = step.bindings.values()
+    return [one for v in values for one in (v if isinstance(v, tuple) else (v,))]
 
 
 def inputs_of(step: Step | Function, steps: Sequence[Step | Function]) -> list[str]:
     """The names of the steps before it whose outputs a step reads."""
     reads, before = reads_of(step), steps[: [other.name for other in steps].index(step.name)]
-    return [
-        other.name for other in before if any(path.is_relative_to(other.output) for path in reads)
-    ]
+    return [one.name for one in before if any(path.is_relative_to(one.output) for path in reads)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +171,7 @@ def stage(
     return Stage(files, {'STEPS': steps, 'LEARNING_RATE': learning_rate, **merged})
 
 
-def bound(target: str, **settings) -> dict[str, Any]:
+def bound(target: str, /, **settings) -> dict[str, Any]:
     """Bindings of parameters of one target, such as 'objectives.Follow'."""
     return {f'{target}.{name}': value for name, value in settings.items()}
 

@@ -1,11 +1,7 @@
 """The tables of README.md, RESULTS.md and the experiments' notes, from results/.
 
-No figure is typed by hand.
-
-`results/<group>.json` has the published runs of a group by row and seed: command, commit, percent,
-device, seconds, metrics, and the operative gin configuration of each step.
-
-A table stands between two comments, `<!-- table: GROUP -->` and `<!-- end of table -->`.
+`results/<group>.json` has the published runs of a group by row and seed. A table stands between two
+comments, `<!-- table: GROUP -->` and `<!-- end of table -->`. No figure is typed by hand.
 """
 
 import pathlib
@@ -19,9 +15,8 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.errors import InputError
 from opql_jax.core.files import write_bytes
 from opql_jax.recipes import catalog, record
-from opql_jax.recipes.options import CHOICES, Options
 from opql_jax.recipes.recipe import Recipe, inputs_made_again, other_command, run_json_of
-from opql_jax.recipes.step import Function, Step
+from opql_jax.recipes.step import CHOICES, Function, Options, Step
 
 RESULTS = record.ROOT / 'results'
 NOTES = ('metaqa', 'new_relations', 'language_models')

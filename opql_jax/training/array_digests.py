@@ -47,10 +47,9 @@ Digests = dict[str, dict[str, ArrayDigest]]
 
 
 def parts_of(items: Mapping[str, Any], shapes: Mapping[str, Any]) -> list[Part]:
-    """Copies the array parts that this process hashes; of replicas only the first is.
+    """Copies the array parts that this process hashes, of replicas the first; one hashes NumPy's.
 
-    `items` are trees of arrays by name; the first process hashes those of NumPy, which all have
-    whole. `shapes` are like trees, whose leaves have the arrays' `shape` without padding.
+    `items` are trees of arrays by name, `shapes` like trees of their `shape` without padding.
     """
     parts = []
     for item, tree in items.items():
@@ -142,9 +141,7 @@ def differs(tree, arrays: Mapping[str, ArrayDigest]) -> bool:
     leaves = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(tree)}
     if leaves.keys() != arrays.keys():
         return True
-    if any(
-        (str(leaves[name].dtype), leaves[name].shape) != known[:2] for name, known in arrays.items()
-    ):
+    if any((str(leaves[n].dtype), leaves[n].shape) != known[:2] for n, known in arrays.items()):
         return True
     every = [(leaves[name], *part) for name, known in arrays.items() for part in known.parts]
     is_same = lambda part: _sha256(part[0][tuple(map(slice, part[1], part[2]))]) == part[3]

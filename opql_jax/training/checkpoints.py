@@ -33,10 +33,7 @@ class CheckpointError(InputError):
 
 
 class Checkpoints:
-    """The checkpoints of one training run, in `<workdir>/checkpoints/<step>`.
-
-    A step's folder exists only while it is whole; until then, the one before it stays.
-    """
+    """A run's checkpoints, each a whole folder or none: `<workdir>/checkpoints/<step>`."""
 
     def __init__(self, workdir, keep: int | None = 2, read_only: bool = False):
         self.directory = files.absolute(workdir) / 'checkpoints'
@@ -194,10 +191,7 @@ class Checkpoints:
         return out['params'], meta
 
     def restore(self, params, opt_state, step: int | None = None):
-        """`(params, opt_state, meta)` in main memory, for trees of `jax.ShapeDtypeStruct`.
-
-        CheckpointError: there is none, it has other parameters, or is of another optimizer.
-        """
+        """`(params, opt_state, meta)` in main memory, of these shapes; else CheckpointError."""
         step = self._require_step(step)
         digests = self._restore(step)['digests']
         shapes = array_digests.shapes_of(self._saved_shapes(step), digests.get('params', {}))
@@ -302,9 +296,8 @@ _LATER, _END = -1, -2
 def each_step(workdir, which: str, patience: float) -> Iterator[int]:
     """The steps of a run, in their order; of several processes each gets the same.
 
-    `workdir` is of a training run, which may be going on, or not have begun. `which` are 'all' that
-    are there; or 'new', the newest, and again the newest whenever one appears, until none has for
-    `patience` seconds. InputError: `which` is neither, or (CheckpointError) there is none.
+    `which` are 'all' that are there; or 'new', the newest whenever one appears, until none has for
+    `patience` seconds. InputError: neither, or no step.
     """
     check_choice('step', which, (ALL, NEW))
     folder, done, since = files.path(workdir) / 'checkpoints', -1, time.monotonic()

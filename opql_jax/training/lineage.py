@@ -19,16 +19,11 @@ def read_meta(workdir: str | None) -> dict | None:
 
 
 def describe_run(
-    task: Task,
-    prepared: Prepared,
-    seed: int,
-    origin: dict | None,
-    bert_hash: str | None = None,
+    task: Task, prepared: Prepared, seed: int, origin: dict | None, bert_hash: str | None = None
 ) -> dict:
     """A run's lineage as JSON: the objective, the data, the seed, and what it starts from.
 
-    That is a run of the meta data `origin` (`read_meta`); or else `bert_hash` is the
-    `state.weights_hash` of what the encoder starts from.
+    That is a run of the meta data `origin`, or an encoder of weights with `bert_hash`.
     """
     origin = origin or {'params_hash': None, 'lineage': {}}
     lineage = {**task.lineage, 'seed': seed, 'prepared_hash': prepared.hash()}

@@ -6,36 +6,21 @@ from typing import Annotated, Any, Literal
 import jax
 import msgspec
 
-from opql_jax.core import files, locks
+from opql_jax.core import files, locks, manifest
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import (
-    FolderFormat,
-    Header,
-    ManifestError,
-    is_folder_of,
-    read_manifest,
-    write_manifest,
-)
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
-from opql_jax.models.encoder import (
-    RelationEncoder,
-    check_computes,
-    init_params,
-    shape_differences,
-)
+from opql_jax.models.encoder import RelationEncoder, check_computes, init_params, shape_differences
 from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 MAX_LAYERS = 1000  # more are taken for damage, as laying them out would take long
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
-ENCODERS: dict[str, Any] = {
-    kind.__name__: kind for kind in (RelationEncoder, ModernEncoder, BagOfWords)
-}
+ENCODERS: dict[str, Any] = {e.__name__: e for e in (RelationEncoder, ModernEncoder, BagOfWords)}
 
 
-class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
+class ModelConfig(manifest.Header, kw_only=True, forbid_unknown_fields=True):
     """What `model.json` states."""
 
     encoder_class: str  # a name in ENCODERS
@@ -47,7 +32,7 @@ class ModelConfig(Header, kw_only=True, forbid_unknown_fields=True):
     vocabulary_hash: str  # likewise
 
 
-FORMAT = FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
+FORMAT = manifest.FolderFormat('opql-model', 1, 'a model', 'train', ModelConfig, 'model.json')
 
 
 def _fields(kind) -> list[dataclasses.Field]:
@@ -101,17 +86,17 @@ def write(
         'num_entities': len(prepared.vocab),
         'vocabulary_hash': prepared.vocab.hash(),
     }
-    write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
+    manifest.write_manifest(workdir, FORMAT, fields)  # first, as it shows whose folder this is
     tokenizer = prepared.tokenizer_path.read_bytes()
     files.write_bytes(files.path(workdir) / 'tokenizer.json', tokenizer)
 
 
 def read(model_dir) -> ModelConfig:
     """The `model.json` of a training run's folder; ManifestError if missing or damaged."""
-    config = read_manifest(model_dir, FORMAT)
+    config = manifest.read_manifest(model_dir, FORMAT)
     path = files.path(model_dir) / FORMAT.file
     if config.encoder_class not in ENCODERS:
-        raise ManifestError(
+        raise manifest.ManifestError(
             f'{path}: encoder_class {config.encoder_class!r} is not one of {", ".join(ENCODERS)}'
         )
     try:
@@ -150,16 +135,13 @@ def load(model_dir, step: int | None = None):
 
 def is_model(folder) -> bool:
     """Whether a folder is that of a training run."""
-    return is_folder_of(folder, FORMAT)
+    return manifest.is_folder_of(folder, FORMAT)
 
 
 def check_start(
     config: ModelConfig, encoder, prepared: Prepared, model_dir, other_entities: bool = False
 ) -> None:
-    """Raises InputError unless a model has this text's tokenizer and entities, and computes alike.
-
-    With `other_entities`, where only the encoder is used, the entities may differ.
-    """
+    """InputError unless a model has this text's tokenizer and entities, and computes alike."""
     if other_entities:
         check_tokenizer(prepared, model_dir)
     else:
@@ -170,7 +152,7 @@ def check_start(
 def check_vocabulary(
     config: ModelConfig, prepared: Prepared, model_dir, grown: bool = False
 ) -> None:
-    """Raises CheckpointError if the model was trained with another entity vocabulary or tokenizer.
+    """Raises CheckpointError if the model was trained with other entities or another tokenizer.
 
     A `grown` vocabulary may have more entities, for callers that have embeddings for them.
     """

@@ -75,10 +75,7 @@ def make_optimizer(
 def check_update(
     factory: Callable, optimizer: optax.GradientTransformation, trained, opt_state
 ) -> None:
-    """Raises TrainingError if an optimizer needs more than gradients, such as the loss.
-
-    Nothing is computed: `trained` and `opt_state` are shapes. `factory` made the optimizer.
-    """
+    """Raises TrainingError if an optimizer needs more than gradients; it gets shapes alone."""
     try:
         jax.eval_shape(optimizer.update, trained, opt_state, trained)
     except (TypeError, ValueError) as error:

@@ -39,12 +39,10 @@ class Progress:
 
         steps_per_second, sequences_per_second: a sequence is a row of tokens.
         step_seconds, data_seconds, checkpoint_seconds: the time of a step; the part of it spent
-            waiting for a batch, while devices may have been busy; and the time before the window's
-            first step for saving and scoring the state.
-        tflops_per_device: 1e12 FLOP/s of the encoder alone, by `flops.encoder_flops`, forward and
-            backward, padding included, as if all layers were trained and the last one computed at
-            the two markers and one mention: too high with frozen layers, too low where more is
-            read, as by language models.
+            waiting for a batch; and that before the window's first step for saving and scoring.
+        tflops_per_device: 1e12 FLOP/s of the encoder alone (`flops.encoder_flops`), padding
+            included, as if all layers were trained and the last one computed at the two markers and
+            one mention.
         mfu: the same as a share of the device's peak in bfloat16, if known.
         device_memory_gib: peak memory of a device of the first process, if devices tell.
     """
@@ -101,9 +99,7 @@ class Progress:
     def start_step(self, step: int, batch) -> None:
         """Before step `step` (from 0) on a batch of the whole job; logs progress now and then."""
         if self._metrics and time.monotonic() - self._said >= SILENCE:
-            metrics = {
-                name: float(value) for name, value in jax.device_get(self._metrics[-1][1]).items()
-            }
+            metrics = {name: float(x) for name, x in jax.device_get(self._metrics[-1][1]).items()}
             seconds = time.monotonic() - self._time - self._seconds['checkpoint']
             self._say(step, (step - self._since) / seconds, metrics)
         leaves = named_leaves(batch)

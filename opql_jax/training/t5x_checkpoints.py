@@ -37,14 +37,8 @@ class T5xRun(Header, kw_only=True, forbid_unknown_fields=True):
     memory: str | None  # likewise
 
 
-FORMAT = FolderFormat(
-    'opql-t5x-run',
-    1,
-    'the MODEL_DIR of t5x.train over gin/t5x',
-    't5x.train',
-    T5xRun,
-    'opql_run.json',
-)
+_NOUN = 'the MODEL_DIR of t5x.train over gin/t5x'
+FORMAT = FolderFormat('opql-t5x-run', 1, _NOUN, 't5x.train', T5xRun, 'opql_run.json')
 
 
 def state_run(
@@ -58,8 +52,8 @@ def state_run(
     """Writes the files beside the checkpoints in MODEL_DIR, or compares the run with them.
 
     `run` are the fields of `T5xRun`. Without `training` the files must exist, and `batch_size` may
-    differ. InputError: the path is relative, or there are no files and nothing is trained.
-    TrainingError: another run trained there.
+    differ. InputError: the path is relative, or no files and no training. TrainingError: another
+    run.
     """
     folder = files.path(model_dir)
     if folder != files.absolute(model_dir):

@@ -22,10 +22,7 @@ finally:
 
 
 class ScalarWriter:
-    """An event file of scalars, on disk or in a bucket, which the caller writes.
-
-    tensorboardX's SummaryWriter has a thread that a full disk ends, and training then waits.
-    """
+    """An event file of scalars, on disk or in a bucket, written without a thread that may end."""
 
     def __init__(self, folder: str, purge_step: int | None = None):
         """Makes the file and its folder; hides earlier files' steps from `purge_step` on."""

@@ -14,9 +14,9 @@ from jax.sharding import Mesh
 from opql_jax.core import distributed
 from opql_jax.core.errors import Preempted
 from opql_jax.core.preemption import PreemptionGuard
-from opql_jax.data import pipeline
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources import base
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.models import released
 from opql_jax.models.encoder import REMAT_POLICIES, RelationEncoder
@@ -27,7 +27,7 @@ from opql_jax.training import lineage as lineage_lib
 from opql_jax.training import model_config
 from opql_jax.training import state as state_lib
 from opql_jax.training.checkpoints import Checkpoints
-from opql_jax.training.objectives import Objective, Task
+from opql_jax.training.objectives import ANSWERING, Objective, Task
 from opql_jax.training.optimizer import adamw, check_update, make_optimizer
 from opql_jax.training.progress import Progress, TrainingError
 from opql_jax.training.state import TrainState
@@ -64,7 +64,7 @@ class TrainConfig:
             whichever comes first; None for no such limit. Time is checked with each report.
             Checkpoints are written in the background.
         keep_checkpoints: how many of the newest to keep; None for all.
-        input_processes: that make batches; 0 for threads, see `pipeline.batches`.
+        input_processes: that make batches; 0 for threads, see `sources.base.batches`.
         data_devices: devices along the mesh's data axis, in each slice; None for all.
         model_devices: devices along its model axis, which work on the same rows of a batch and
             share E and the encoder's matrices, for more devices than a batch has rows.
@@ -128,20 +128,16 @@ def train(
         objective: what is trained, on which batches.
         encoder: makes the relation encoder, called with the tokenizer's `vocab_size`.
         config: the run's settings.
-        on_checkpoint: called with the step after each checkpoint, unless the run was asked to
-            stop, such as to evaluate it; returns metrics to log.
+        on_checkpoint: called with the step after each checkpoint, unless the run was asked to stop;
+            returns metrics to log.
         gin_config: returns the operative configuration, which every checkpoint keeps.
         dry_run: print shapes and return without training.
 
-    Returns:
-        The mean of every metric over the last logged window.
-
-    Raises:
-        TrainingError: a loss or gradient is not finite; names the first such step, before which the
-            last checkpoint is. The folder holds another run, or one beyond `num_steps`. Or, before
-            anything is compiled: optimizer, batch or devices do not go together.
-        InputError: what training starts from does not fit, or a folder is somebody else's.
-        Preempted: a SIGTERM came, and the state was saved.
+    Returns the mean of every metric over the last logged window. TrainingError: a loss or gradient
+    is not finite, at a step that it names; the folder holds another run, or one beyond `num_steps`;
+    or optimizer, batch and devices do not go together, which is told before anything is compiled.
+    InputError: what training starts from does not fit, or a folder is somebody else's. Preempted: a
+    SIGTERM came, and the state was saved.
     """
     # ---------------- Setup ----------------
     started = time.monotonic()
@@ -166,7 +162,7 @@ def train(
         return {}
 
     # ---------------- Parameters: restored, or initialised ----------------
-    folder, answers = KBFolder(config.kb), objective.answers_questions
+    folder, answers = KBFolder(config.kb), type(objective).__name__ in ANSWERING
     if answers:
         folder.stated()  # says what is wrong with the manifest now, and not after the training
     with distributed.writer(config.workdir):
@@ -213,7 +209,7 @@ def train(
             checkpoints.save(done, state.params, state.opt_state, meta, whole)
 
         processes = config.input_processes
-        batches = pipeline.batches(task.source, start, config.num_steps, worker_processes=processes)
+        batches = base.batches(task.source, start, config.num_steps, worker_processes=processes)
         dtype = getattr(encoder, 'dtype', 'float32')
         step_fn = make_train_step(task, optimizer, config.seed, mesh, dtype)
         refresh = None if task.refresh is None else jax.jit(task.refresh)
@@ -313,16 +309,10 @@ class Run:
     def starting_params(self, seed: int | jax.Array):
         """The parameters before the first step, those that are fresh by a seed or key."""
         config, origin = self.config, self.origin
-        params = state_lib.starting_params(
-            self.encoder,
-            self.prepared,
-            self.init_from,
-            config.bert_folder,
-            seed,
-            orthogonal_w_r=config.orthogonal_w_r,
-            span_pair=self.pair_encoding == 'span_pair',
-            expected_hash=origin['params_hash'] if origin else self.bert_hash,
-        )
+        start = self.encoder, self.prepared, self.init_from, config.bert_folder, seed
+        w_r = config.orthogonal_w_r, self.pair_encoding == 'span_pair'
+        known = origin['params_hash'] if origin else self.bert_hash
+        params = state_lib.starting_params(*start, *w_r, known)
         params = self.task.init(params)
         self.task.check_init(params, origin['lineage'] if origin else {})
         return params

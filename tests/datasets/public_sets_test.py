@@ -15,6 +15,8 @@ tfds = pytest.importorskip(
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
+import tiny_webqsp
+
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp
@@ -22,8 +24,6 @@ from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.question_records import with_topics
 from opql_jax_tasks import public_sets, wikimovies
-
-import tiny_webqsp
 
 tfds.disable_progress_bar()
 NOTHING = EntityVocab([], [], [])

@@ -16,9 +16,8 @@ from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe, run, run_json_of, state_of
-from opql_jax.recipes.step import Function, Output, Stage, Step, reads_of, stage, train
+from opql_jax.recipes.step import Function, Options, Output, Stage, Step, reads_of, stage, train
 
 
 def write_number(path, number=0):

@@ -18,9 +18,8 @@ from opql_jax.datasets.synthetic.world import generate
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.recipes import catalog, encoder, metaqa, recipe, record
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import run
-from opql_jax.recipes.step import Output, bound
+from opql_jax.recipes.step import Options, Output, bound
 
 import records
 import tiny_bert

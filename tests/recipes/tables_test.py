@@ -11,9 +11,8 @@ from opql_jax.core.checkout import GIN_ROOT
 from opql_jax.core.distributed import describe_devices
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
-from opql_jax.recipes.options import Options
 from opql_jax.recipes.recipe import Recipe, run, run_json_of
-from opql_jax.recipes.step import Function, Output, Step
+from opql_jax.recipes.step import Function, Options, Output, Step
 
 from examples import examples
 

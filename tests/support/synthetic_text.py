@@ -3,7 +3,7 @@
 import itertools
 import re
 
-from opql_jax.datasets.synthetic.texts import PAGES, RELATIONS
+from opql_jax.datasets.synthetic.world import PAGES, RELATIONS
 
 NAMED = r'<Q\d+>(?:, <Q\d+>)*(?: and <Q\d+>)?'
 FORMS = {word for forms in PAGES['references'].values() for form in forms for word in form}

@@ -17,8 +17,8 @@ if importlib.util.find_spec('opql_jax_tasks') is None:
 import tensorflow as tf
 
 from opql_jax.corpus.questions import write_questions
-from opql_jax.data import pipeline
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources import base
 from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.each_question import UNKNOWN
 from opql_jax.training import objectives
@@ -80,7 +80,7 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
     objective = OBJECTIVES[kind](asked)
     opql.register(kind, objective, directory)
     for seed in (0, 5):
-        made = pipeline.batches(objective.source(Prepared(directory), seed), 0, STEPS)
+        made = base.batches(objective.source(Prepared(directory), seed), 0, STEPS)
         found = dataset(kind, seed).take(STEPS).as_numpy_iterator()
         for element, batch in zip(found, made, strict=True):
             check_equal(element, batch)

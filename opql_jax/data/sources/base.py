@@ -1,22 +1,21 @@
 """The interface of all sources of batches, and their common code.
 
-`source[step]` is the batch of a step: a NamedTuple of NumPy arrays, a pure function of (seed, step,
-shard). A run that is resumed at step n therefore sees what an uninterrupted one would have seen,
-and nothing needs to be saved but the step.
-
-All batches of a source have the same shapes and types. A batch is that of the whole job: every
-process makes it, and places the rows that its devices hold. Where something else joins batches, as
-t5x does, each is of a shard: passages are drawn independently, questions and topics are distributed
-so that each comes once per epoch over all shards.
+`source[step]` is the batch of a step: a NamedTuple of NumPy arrays of the same shapes, a pure
+function of (seed, step, shard). So a run that is resumed at step n sees what an uninterrupted one
+would have seen. A batch is that of the whole job: every process makes it, and places the rows that
+its devices hold. Where something else joins batches, as t5x does, each is of a shard: passages are
+drawn independently, and each question and topic comes once per epoch over all shards.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+import grain
 import jax
 import numpy as np
 
+from opql_jax.core import processes
 from opql_jax.core.errors import InputError
 from opql_jax.data import batching
 from opql_jax.data.batching import Buckets
@@ -134,3 +133,25 @@ def interleave(lists: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The first items of all lists, then the second items, and so on."""
     at = lambda k: [items[k] for items in lists if k < len(items)]
     return [np.array(at(k), np.int64) for k in range(max(map(len, lists)))]
+
+
+# More than two threads gain little; and how many batches are made ahead.
+_THREADS, _AHEAD = 2, 4
+
+
+def batches(source: Source, start: int, stop: int, *, worker_processes: int = 0) -> Iterator:
+    """Yields the batches of the steps start, start + 1, ... stop - 1.
+
+    A batch is a function of its step, so starting at step n yields exactly what a run from step 0
+    sees from n on. They are made by threads, or by `worker_processes` in their place, each with the
+    source in its own memory. InputError: a number of processes that cannot be. What a source raises
+    comes at the step concerned.
+    """
+    if worker_processes < 0 or worker_processes == 1:
+        raise InputError('input_processes: give 0, or at least 2')
+    if worker_processes:
+        steps, ahead = range(start, stop), -(-_AHEAD // worker_processes)
+        return processes.map_ordered(source.__getitem__, steps, worker_processes, ahead)
+    options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_AHEAD)
+    made = grain.MapDataset.range(start, stop).map(source.__getitem__)
+    return iter(made.to_iter_dataset(options))

@@ -9,15 +9,9 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
+from opql_jax.data import questions as questions_lib
 from opql_jax.data.lm_markup import TextBucket, TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import (
-    MAX_ANSWERS,
-    HopSchedule,
-    answer_width,
-    check_length,
-    pad_answers,
-)
 from opql_jax.data.sources.base import Hops, Source
 from opql_jax.data.sources.cloze import ClozeSource
 from opql_jax.data.sources.names import NameSource
@@ -71,11 +65,11 @@ class OpenQuestionSource(Source):
         self._inputs = [mark(tokenizer, q.text, q.topics, self._special) for q in usable]
         self._answers = [np.array(q.answers, np.int32) for q in usable]
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
-        check_length(question.id, len(longest.tokens))
+        questions_lib.check_length(question.id, len(longest.tokens))
         self.capacities = {batching.round_up(len(longest.tokens), 8): rows}
-        width = answer_width(self._answers, MAX_ANSWERS)
+        width = questions_lib.answer_width(self._answers, questions_lib.MAX_ANSWERS)
         self._sizes = TextSizes(max(len(q.topics) for q in usable), width, MOST_EXCLUDED)
-        self._schedule = HopSchedule(np.array([q.hops for q in usable]), seed)
+        self._schedule = questions_lib.HopSchedule(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._schedule.counts
 
     def shard(self, index, count):
@@ -87,7 +81,9 @@ class OpenQuestionSource(Source):
     def batch(self, step, rng) -> OpenQuestionBatch:
         deal = lambda order, turn: self._deal(order, turn, self._count)
         ids, hops = self._schedule.at(step, deal)
-        answers = pad_answers([self._answers[i] for i in ids], len(ids), self._sizes.answers, rng)
+        answers = questions_lib.pad_answers(
+            [self._answers[i] for i in ids], len(ids), self._sizes.answers, rng
+        )
         few = np.array([len(self._answers[i]) <= MOST_EXCLUDED for i in ids])
         can_exclude = few & [len(self._inputs[i].r1) == 1 for i in ids]
         absent = can_exclude & (hops == 1) & (rng.random(len(ids)) < self._absent_rate)

@@ -64,10 +64,9 @@ class PairPacker:
     def pack(
         self, chunks: Iterator[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[batching.PairBucket, ...]:
-        """Packs chunks (rows, whether meant as anchors) until the buckets are full.
+        """Packs chunks (rows, whether meant as anchors) until full, a pair once per passage.
 
-        A pair is packed once per passage, rows without room are skipped, and anchors stay if their
-        pair has another passage.
+        Rows without room are skipped, and anchors stay if their pair has another passage.
         """
         packer = batching.Packer(self.capacities)
         most = _MAX_OFFERED_RATIO * sum(self.capacities.values())

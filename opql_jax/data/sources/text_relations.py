@@ -37,10 +37,7 @@ UNUSED = -2
 
 
 class TextRelationBatch(NamedTuple):
-    """n sentences with a pair each, and q questions; int32.
-
-    A label of -1 states nothing. Unused rows have `UNUSED`, unused questions -1.
-    """
+    """n sentences with a pair and its label, -1 for nothing; q questions; int32, or `UNUSED`."""
 
     tokens: np.ndarray  # [n, L]
     first: np.ndarray  # [n, 2], positions of the first tokens of topic and target

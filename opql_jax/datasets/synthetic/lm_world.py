@@ -22,15 +22,17 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.questions import Question, to_record, write_questions
 from opql_jax.datasets.synthetic import pages
-from opql_jax.datasets.synthetic.questions import (
-    MAX_ANSWERS,
-    ends,
-    question_type,
-    round_robin,
-    worded,
+from opql_jax.datasets.synthetic import questions as questions_lib
+from opql_jax.datasets.synthetic.world import (
+    CONJUNCTIONS,
+    EVALUATION_SHARE,
+    RELATIONS,
+    SPLITS,
+    WORDINGS,
+    Facts,
+    World,
+    generate,
 )
-from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
-from opql_jax.datasets.synthetic.world import EVALUATION_SHARE, SPLITS, Facts, World, generate
 
 # Relations that give a subject one object, which may change.
 FUNCTIONAL = tuple(name for name in RELATIONS if name not in ('starring', 'married_to'))
@@ -44,11 +46,10 @@ def hold_out_facts(world: World, fraction: float, seed: int = 0) -> dict[str, Fa
     """The facts of some subjects of each relation, which the training text does not state, by name.
 
     All facts of a subject in a relation are held out together, so that a question from subject to
-    object is wholly known or wholly held out. A group is passed over if holding it out would leave
-    a page without a statement or an entity with fewer than MIN_MENTIONS mentions (or than the
-    world's pages have, if fewer), if another fact holds between the same two entities, or if they
-    are a couple that one sentence may name for another reason; so a small world may yield fewer.
-    InputError: the fraction is not between 0 and 1.
+    object is wholly known or held out. A group is passed over if without it a page has no statement
+    or an entity fewer than MIN_MENTIONS mentions (or than the world's pages have), if another fact
+    holds between the same two entities, or if they are a couple that one sentence may name for
+    another reason. InputError: the fraction is not between 0 and 1.
     """
     if not 0 < fraction < 1:
         raise InputError(f'fraction of facts to hold out: must be between 0 and 1, got {fraction}')
@@ -165,10 +166,9 @@ def questions(
 
     Topics of `dev_known` are in no question of `train`, those of `two_hop` in no 2-hop question of
     it, and the pairs of `conjunction` in none. Questions whose answers held-out facts would change
-    are in neither `train` nor `dev_known`; `two_hop` and `conjunction` are answered from all facts.
-    Questions of `changed` are those of `held_out` with the same number. At most `num_train` are of
-    each of 1 hop, 2 hops and two topics, and `num_eval` in each other file. InputError: the world
-    is too small for one of the files.
+    are in neither `train` nor `dev_known`. Questions of `changed` are those of `held_out` with the
+    same number. At most `num_train` are of each of 1 hop, 2 hops and two topics, and `num_eval` in
+    each other file. InputError: the world is too small for one of the files.
     """
     known = dataclasses.replace(world, facts=known_facts(world, held_out))
     train = (
@@ -182,13 +182,13 @@ def questions(
         'two_hop': _about_one('two_hop', world, world, 2, ('test',)),
         'conjunction': _about_two('conjunction', world, world),
     }
-    first = lambda streams, count: list(itertools.islice(round_robin(streams), count))
+    first = lambda streams, count: list(itertools.islice(questions_lib.round_robin(streams), count))
     files = {'train': [question for streams in train for question in first(streams, num_train)]}
     files |= {name: first(streams, num_eval) for name, streams in evaluation.items()}
     for name, asked in files.items():
         files[name] = [dataclasses.replace(q, id=f'{name}-{i}') for i, q in enumerate(asked)]
     objects = {
-        (question_type((name,)), subject): object
+        (questions_lib.question_type((name,)), subject): object
         for name, facts in changed.items()
         for subject, object in zip(facts.subjects.tolist(), facts.objects.tolist())
     }
@@ -225,8 +225,10 @@ def _about_one(
     for key, wordings in WORDINGS.items():
         chain = tuple(key.split('>'))
         if len(chain) == hops:
-            topics = [(t,) for t in world.ranges[ends(chain[0]).start_kind] if allowed[t]]
-            kind = _QuestionType(question_type(chain), (chain,), wordings)
+            topics = [
+                (t,) for t in world.ranges[questions_lib.ends(chain[0]).start_kind] if allowed[t]
+            ]
+            kind = _QuestionType(questions_lib.question_type(chain), (chain,), wordings)
             streams.append(_of_type(file, world, known, kind, topics))
     return streams
 
@@ -237,7 +239,7 @@ def _about_held_out(world: World, held_out: dict[str, Facts]) -> list[Iterator[Q
     for name, facts in held_out.items():
         sides = (facts.subjects, facts.objects) if RELATIONS[name].symmetric else (facts.subjects,)
         topics = [(topic,) for topic in np.unique(np.concatenate(sides)).tolist()]
-        kind = _QuestionType(question_type((name,)), ((name,),), WORDINGS[name])
+        kind = _QuestionType(questions_lib.question_type((name,)), ((name,),), WORDINGS[name])
         streams.append(_of_type('held_out', world, world, kind, topics))
     return streams
 
@@ -246,7 +248,7 @@ def _about_two(file: str, world: World, known: World) -> list[Iterator[Question]
     """Questions of CONJUNCTIONS, about pairs of topics of which one alone has more answers."""
     streams = []
     for steps, wordings in CONJUNCTIONS.items():
-        x, y = map(ends, steps)
+        x, y = map(questions_lib.ends, steps)
         label = f'{x.start_label}_and_{y.start_label}_to_{x.end_label}'
         kind = _QuestionType(label, tuple((step,) for step in steps), wordings)
         pairs: set[tuple[int, ...]] = set()
@@ -282,11 +284,11 @@ def _of_type(
     rng = random.Random(f'{world.seed} questions {file} {kind.label}')
     topics = list(topics)
     rng.shuffle(topics)
-    most = MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
+    most = questions_lib.MAX_ANSWERS if len(kind.chains) == 1 else MAX_CONJUNCTION_ANSWERS
     every = ((row, kind.answers(world, row)) for row in topics)
     few = ((row, answers) for row, answers in every if 0 < len(answers) <= most)
     rows = ((row, answers) for row, answers in few if answers == kind.answers(known, row))
-    for question in worded(world, rows, kind.wordings, rng):
+    for question in questions_lib.worded(world, rows, kind.wordings, rng):
         yield dataclasses.replace(question, hops=max(map(len, kind.chains)), type=kind.label)
 
 
@@ -301,12 +303,11 @@ def write_lm_world(
 ) -> None:
     """Writes a world with held-out and changed facts as files.
 
-    {train,facts,changed}/corpus.jsonl hold the known facts with everything else that the world's
-    pages say, the held-out facts, and what these have changed to. entities.jsonl has `{id, name}`
-    of all entities, and `questions/*.jsonl` are QUESTION_FILES (see `questions`).
-    linked/train.jsonl has the questions of `train` with one hop and one topic, which a relation
-    encoder is aligned on. `held_out` is the share of facts to hold out. InputError: an argument is
-    out of range.
+    {train,facts,changed}/corpus.jsonl hold the known facts with all else that the world's pages
+    say, the facts that are held out, a share of all, and what these have changed to; entities.jsonl
+    `{id, name}` of all entities; `questions/*.jsonl` QUESTION_FILES (see `questions`); and
+    linked/train.jsonl the questions of `train` with one hop and one topic. InputError: an argument
+    is out of range.
     """
     directory, world = Path(directory), generate(seed, num_documents)
     hidden = hold_out_facts(world, held_out, seed)

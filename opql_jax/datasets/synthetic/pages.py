@@ -10,8 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from opql_jax.corpus.documents import Document, Mention
-from opql_jax.datasets.synthetic.texts import PAGES, RELATIONS
-from opql_jax.datasets.synthetic.world import World
+from opql_jax.datasets.synthetic.world import PAGES, RELATIONS, World
 
 _MIN_WORDS = 40
 _REPEAT_RATE = 0.15  # share of statements made twice on a page, in two wordings

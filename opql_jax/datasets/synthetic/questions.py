@@ -14,8 +14,7 @@ import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
-from opql_jax.datasets.synthetic.texts import RELATIONS, UNSEEN_WORDINGS, WORDINGS
-from opql_jax.datasets.synthetic.world import SPLITS, World
+from opql_jax.datasets.synthetic.world import RELATIONS, SPLITS, UNSEEN_WORDINGS, WORDINGS, World
 
 # All question sets: number of hops and split.
 QUESTION_SETS = [(hops, split) for hops in (1, 2, 3) for split in SPLITS] + [(1, 'unseen_wording')]
@@ -26,12 +25,10 @@ MAX_ANSWERS = 20
 def questions(world: World, split: str, hops: int) -> Iterator[Question]:
     """All questions of a split, types in turn; take as many as needed from the front.
 
-    Each type passes over its topics again and again, with another wording for a topic each time,
-    until all wordings are used. Topics of a split are in no other split, whatever the number of
-    hops. Ids are `{hops}-hop/{split}/{number}`, from 1.
-
-    `split` is of SPLITS, or `unseen_wording`: 1-hop questions about test topics in wordings that no
-    other split uses. InputError if there are no such questions.
+    Each type passes over its topics again and again, with another wording for a topic each time.
+    Topics of a split are in no other one, whatever the number of hops. `split` is of SPLITS, or
+    `unseen_wording`: 1-hop questions about test topics in wordings that no other split uses. Ids
+    are `{hops}-hop/{split}/{number}`, from 1. InputError if there are no such questions.
     """
     if (hops, split) not in QUESTION_SETS:
         raise InputError(f'no {hops}-hop questions of split {split!r}, but {QUESTION_SETS}')

@@ -1,7 +1,7 @@
 """The entities and facts of the synthetic world, drawn from a seed, and their invented names.
 
 Every film, person, company, city and book has one document (`pages`), and countries and
-universities have none. Each fact (`texts.RELATIONS`) is a sentence of the page of one side or of
+universities have none. Each fact (`RELATIONS`) is a sentence of the page of one side or of
 both, so a question against the direction in which a fact is stated needs the reversed pair. The
 same arguments give the same world in every process, and memory does not grow with the text.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.datasets.synthetic.texts import KINDS, NAMES, PAGE_KINDS, RELATIONS, Relation
 
 MIN_DOCUMENTS = 20
 SPLITS = ('train', 'dev', 'test')
@@ -25,12 +25,40 @@ _SHARES = dict(film=0.2, company=0.06, city=0.08, book=0.10, country=0.01, unive
 _ON_SUBJECT, _ON_OBJECT = 1, 2
 
 
+PAGE_KINDS = ('film', 'person', 'company', 'city', 'book')
+KINDS = PAGE_KINDS + ('country', 'university')
+
+
+@dataclasses.dataclass(frozen=True)
+class Relation:
+    """A relation of the world, between two kinds of entity."""
+
+    name: str
+    subject: str
+    object: str
+    source: str  # what a question type calls the subject, such as `film`
+    target: str  # and the object, such as `director`
+    sentences: list[str]  # templates of sentences that state a fact of the relation
+    both: float = 0.3  # share of the facts stated on the pages of both sides
+    object_only: float = 0.1  # share of the facts stated on the object's page alone
+    symmetric: bool = False  # whether facts also hold with subject and object exchanged
+
+
+NAMES, PAGES, QUESTIONS = (
+    load_toml(f'datasets/synthetic/{name}.toml') for name in ('names', 'pages', 'questions')
+)
+RELATIONS = {name: Relation(name, **fields) for name, fields in PAGES['relations'].items()}
+# From chains such as 'directed_by>directed_by^-1' to wordings.
+WORDINGS, UNSEEN_WORDINGS = QUESTIONS['wordings'], QUESTIONS['unseen_wordings']
+# From the steps of the two topics to wordings.
+CONJUNCTIONS = {tuple(s.split(' & ')): w for s, w in QUESTIONS['conjunctions'].items()}
+
+
 class Facts:
     """The facts of one relation, searchable from both sides.
 
-    Attributes:
-        subjects, objects: entity ids `[n]` int32, sorted by (subject, object), without repetition.
-        sides: `[n]` uint8, on whose page a fact is stated: 1 the subject's, 2 the object's, 3 both.
+    `subjects` and `objects` are entity ids [n], sorted, without repetition; `sides` [n] say on
+    whose page a fact is stated: 1 the subject's, 2 the object's, 3 both.
     """
 
     def __init__(self, subjects: np.ndarray, objects: np.ndarray, sides: np.ndarray):
@@ -64,9 +92,7 @@ class World:
     names: list[str]
     keys: list[str]  # opaque
     ranges: dict[str, range]  # the ids of each kind of entity
-    split: (
-        np.ndarray
-    )  # [n] int8, the index in SPLITS of the questions an entity may be the topic of
+    split: np.ndarray  # [n] int8, index in SPLITS of the questions an entity may be the topic of
     facts: dict[str, Facts]  # by relation name
     page_order: list[int]  # the entities that have a page, kinds mixed
 

@@ -79,9 +79,8 @@ class Wikipedia(Reader):
 class _Articles:
     """The documents of all parts, read from the work folder whenever they are iterated.
 
-    Attributes:
-        titles: the titles of all articles, also of those without text.
-        article_of: the title of the article that a title leads to, be it its own or a redirect.
+    `titles` are of all articles, also of those without text; `article_of` says which one a title,
+    its own or a redirect, leads to.
     """
 
     def __init__(self, files: Sequence[Path]):

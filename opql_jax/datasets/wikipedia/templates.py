@@ -7,9 +7,9 @@ and navigation, show nothing. `templates.toml` lists them.
 import re
 from collections.abc import Mapping, Sequence
 
-from opql_jax.datasets import load_toml
+from opql_jax.core.checkout import load_toml
 
-_TABLES = load_toml('wikipedia/templates.toml')
+_TABLES = load_toml('datasets/wikipedia/templates.toml')
 # The number, from 1, of the parameter that a template shows.
 SHOWN_PARAMETER = dict.fromkeys(_TABLES['first'], 1) | dict.fromkeys(_TABLES['second'], 2)
 LISTS, _CONVERT, _SHIPS, _OTHER = (

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from opql_jax.datasets import load_toml
+from opql_jax.core.checkout import load_toml
 
 _SPACES = re.compile('[ _\t\n\xa0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+')
 _DIRECTIONS = re.compile('[\u200e\u200f\u202a-\u202e]')
 _ILLEGAL = re.compile(r'[\x00-\x1f\x7f<>\[\]{|}\ufffd]')
 _FILE, _CATEGORY = 6, 14
-_PREFIXES = load_toml('wikipedia/prefixes.toml')
+_PREFIXES = load_toml('datasets/wikipedia/prefixes.toml')
 _LANGUAGES = frozenset(_PREFIXES['languages'])
 
 

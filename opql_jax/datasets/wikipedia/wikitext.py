@@ -32,7 +32,7 @@ _STRAY = re.compile(
     r'noinclude|nowiki|ol|onlyinclude|p|poem|pre|q|ref|references|rp|rt|ruby|s|samp|small|span'
     r'|strike|strong|sub|sup|table|td|'
     r'th|tr|tt|u|ul|var|wbr)\b[^<>]*>',
-    re.IGNORECASE,
+    re.I,
 )
 _DROPPED = frozenset(
     'categorytree ce chem gallery graph h1 h2 h3 h4 h5 h6 hiero imagemap includeonly indicator '
@@ -45,8 +45,8 @@ _SMALL = ''.join(c for c in map(chr, range(0x10000)) if c.islower())
 _TRAIL = re.compile(f'{_CLOSE}([{_SMALL}]+)')
 _QUOTES = re.compile("('{2,})")
 _COMMENT_LINE = re.compile(f'(?<![^\n])[ \t]*{_COMMENT}[ \t{_COMMENT}]*\n')
-_INDENTED_TABLE = re.compile(r'^[: \t]+(?=\{\|)', re.MULTILINE)
-_TABLE_LINE = re.compile(r'^ ?(?:\{\||\|)[^\n]*', re.MULTILINE)  # of a table that templates close
+_INDENTED_TABLE = re.compile(r'^[: \t]+(?=\{\|)', re.M)
+_TABLE_LINE = re.compile(r'^ ?(?:\{\||\|)[^\n]*', re.M)  # of a table that templates close
 _ITEM_LINE = re.compile(f'{_ITEM}+([^\n]*)')
 _WIDE = re.compile(' {2,}')
 _BLANKS = re.compile(' ?\n[ \n]*')

@@ -14,15 +14,12 @@ from opql_jax.kb.text.question_plans import Plan, Step, says_something
 _OPENING = re.compile(
     r'^(?:(?:in|on|at|the|a|an|those|all|who|whom|which|what|where|when|how|did|do|does|is|are|was'
     r"|were|has|have|had|['’]s?)(?:\s+|$))+",
-    re.IGNORECASE,
+    re.I,
 )
 
 
 def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:
-    """A set whose best member is that of an answer; None if the words of the question make none.
-
-    Its query follows the words of the plan's steps; its other members and weights may differ.
-    """
+    """A set whose best member is an answer's, by the words of its plan; None if they make none."""
     if not len(answer) or answer.entities[0] < 0:
         return None
     store, best = answer.store, int(answer.entities[0])

@@ -48,10 +48,8 @@ _SHOWN = 10
 class EntitySet(WeightedEntities):
     """A weighted set, evaluated when somebody looks into it; threads may share it.
 
-    Attributes:
-        query: what the set is, in the query language: `kb.query(str(query))` is the same set.
-        entities: [n] entity ids, best first; equal weights by rising id.
-        weights: [n] float32 in 0 .. 1.
+    `kb.query(str(query))` is the same set. `entities` [n] are ids, best first, equal weights by
+    rising id, and `weights` [n] float32 in 0 .. 1.
     """
 
     def __init__(self, sets: SetEvaluator, query: tree.Query):
@@ -69,8 +67,7 @@ class EntitySet(WeightedEntities):
     def follow(self, relation: str, inverse: bool = False) -> EntitySet:
         """The entities that members have a relation to, in words: 'directed', 'was born in'.
 
-        `film.follow('directed', inverse=True)` are its directors: the words stand between what is
-        looked for and a member.
+        `film.follow('directed', inverse=True)` are its directors, before whom the words stand.
         """
         check_string('relation', relation)
         return EntitySet(self._sets, tree.Follow(self.query, relation, bool(inverse)))

@@ -58,7 +58,7 @@ _EXPECTED = {
 _QUERY = re.compile(r'\s\.\s+\S')
 # A quotation mark and what follows up to the next one, which is missing at the end of a text;
 # matches at every quotation mark, so that no text is searched twice.
-_STRING = re.compile(r'"(?:[^"\\]|\\.?)*("?)', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.?)*("?)', re.S)
 # Characters of a query that a message shows around a column.
 _SHOWN = 60
 
@@ -126,4 +126,4 @@ def _name(token) -> tuple[str, int]:
     """What a token names, and its column."""
     if token.type == 'WORDS':
         return ' '.join(token.split()), token.start_pos + 1
-    return re.sub(r'\\(.)', r'\1', token[1:-1], flags=re.DOTALL), token.start_pos + 1
+    return re.sub(r'\\(.)', r'\1', token[1:-1], flags=re.S), token.start_pos + 1

@@ -48,11 +48,8 @@ class Evaluated(NamedTuple):
 class SetEvaluator(Closeable):
     """Evaluates queries over a knowledge base of plain text, and keeps results; threads may share.
 
-    Attributes:
-        store, memory: of the knowledge base.
-        answerer: whose relations are followed.
-        evaluate: of a query what it found, as `Evaluated`.
-        entity: of a key or name the id of the entity; see `EntitySet` for errors.
+    `evaluate` gives what a query found, `entity` the id of a key or name, with the errors of
+    `EntitySet`.
     """
 
     def __init__(self, store: FactStore, answerer: TextAnswerer):

@@ -6,8 +6,8 @@
 import functools
 import re
 
+from opql_jax.core.checkout import load_toml
 from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.datasets import load_toml
 from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.wanted import wanted_by
 from opql_jax.retrieval.words import words_of
@@ -61,5 +61,5 @@ def _relations() -> list[tuple[re.Pattern, re.Pattern]]:
             re.compile(rf'\b(?:{"|".join(words["asks"])})\b', re.IGNORECASE),
             re.compile('|'.join(words['states']), re.IGNORECASE),
         )
-        for words in load_toml('relation_words.toml')['relations']
+        for words in load_toml('kb/text/relation_words.toml')['relations']
     ]

@@ -7,8 +7,7 @@ sure if the role stands in its passage, but nowhere with the name.
 import re
 from collections.abc import Iterator
 
-from opql_jax.corpus.first_names import is_mans_name
-from opql_jax.corpus.pronouns import is_mans_word
+from opql_jax.corpus.pronouns import is_mans_name, is_mans_word
 from opql_jax.retrieval.words import words_of
 
 # Roles of a person whom a text names after 'by', or after the last of these words.

@@ -31,10 +31,9 @@ from opql_jax.training.objectives.language_model import LanguageModelObjective
 class Answerer:
     """A trained model, and the memory that it searches, if any.
 
-    Attributes:
-        settings: what answers depend on besides parameters, memory and tokenizer.
-        links_topics: whether it finds out by itself which entity a topic in brackets is.
-        entity_table: E [n_entities, d_e] as it is searched.
+    Beside parameters, memory and tokenizer, answers depend on `settings`. `links_topics`: whether
+    it finds out which entity a topic in brackets is. `entity_table` is E [n_entities, d_e] as it is
+    searched.
     """
 
     links_topics: ClassVar[bool]
@@ -49,10 +48,7 @@ class Answerer:
         index: str | None,
         settings: str,
     ):
-        """Places the memory; `index`, a folder, finds its entries in place of an exact search.
-
-        InputError: as of `ann.open_index`, or only the rows of known topics are read.
-        """
+        """Places the memory, or opens its index in the folder `index`; InputError: none fits."""
         self._tokenizer, self._special = prepared.tokenizer, prepared.special
         self._encoder, self._params = encoder, params
         self._memory: Any = memory
@@ -140,10 +136,7 @@ def _read(model: LanguageModel, layout: Layout, text, hops: int, params, arrays)
 
 
 class LanguageModelAnswerer(Answerer):
-    """A trained language model with a memory inside (OPQL-LM) or none (EaE); paper §4.
-
-    Rows of its entity table have length 1.
-    """
+    """A trained language model with a memory inside (OPQL-LM) or none (EaE); paper §4."""
 
     links_topics = True
 

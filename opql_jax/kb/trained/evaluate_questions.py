@@ -18,10 +18,7 @@ _TOP, _TOGETHER = 5, 64
 
 
 class Result(NamedTuple):
-    """What was answered to a question: the best names, best first, or why there are none.
-
-    `rank` is that of the best which is right, whatever case, accents and punctuation; 0 if none.
-    """
+    """The best names, or why there are none; `rank` is that of the first right one, or 0."""
 
     asked: AnsweredQuestion
     found: tuple[str, ...]
@@ -76,10 +73,7 @@ class Evaluation:
 
 
 def evaluate_questions(kb: str | os.PathLike, questions: str | os.PathLike) -> Evaluation:
-    """Answers the questions that `read_answered` reads; a follower takes as many hops as they say.
-
-    InputError: a line of the file is bad, or the knowledge base cannot be opened.
-    """
+    """Answers questions of `read_answered`, by as many hops as they say; InputError as it does."""
     return evaluate(open_kb(kb), read_answered(questions))
 
 

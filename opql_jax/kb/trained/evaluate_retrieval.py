@@ -35,14 +35,11 @@ def evaluate_retrieval(
 ) -> dict[str, dict]:
     """Ranks documents in several ways (`Retriever.compare`), prints and writes `metrics.json`.
 
-    The questions of the file are JSON Lines `{"question", "supporting": [ids of documents],
-    "answer", "aliases"}`. InputError: a line is not such, or has the id of no document.
-
-    Returns:
-        For each ranking recall@2 and recall@5, the mean shares of the supporting documents that are
-        among so many; answer@5, the share of questions of which one of five documents has an answer
-        in its text, as whole words; these by the number of supporting documents; the number of
-        questions; and the milliseconds that a question took.
+    Questions are JSON Lines `{"question", "supporting": [ids of documents], "answer", "aliases"}`.
+    InputError: a line is not such, or has the id of no document. Returns for each ranking recall@2
+    and recall@5, the mean shares of the supporting documents among so many; answer@5, the share of
+    questions of which one of five documents has an answer in whole words; these by the number of
+    supporting documents; the number of questions; and the milliseconds a question took.
     """
     retriever = open_kb(kb).retriever
     asked = read_questions(questions)

@@ -1,4 +1,10 @@
-"""Few-shot evaluation: nearest neighbours of labelled sentences, see `evaluation.episodes`."""
+"""N-way K-shot classification by nearest neighbours: how embeddings tell relations apart.
+
+An episode draws N relations and, of each, K support sentences and one query, all with different
+texts. A query is assigned the relation whose support sentences are on average most similar to it,
+by the cosine of embeddings centred at their overall mean: L_rel leaves the origin open, as moving
+all candidates does not change a softmax over inner products.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -13,15 +19,8 @@ from opql_jax.corpus.json_lines import write_json
 from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
-from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
 from opql_jax.kb.trained.question_sets import as_tuple
-from opql_jax.models import bert
-from opql_jax.models.bulk_encoding import (
-    LENGTHS,
-    BatchedEncoder,
-    marked_relations,
-    token_rows,
-)
+from opql_jax.models import bert, bulk_encoding
 from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
@@ -138,7 +137,10 @@ def _model(model_dir, step, embedding) -> _Model:
             embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
         )
     encoder, params, tokenizer = _open(model_dir, step, embedding)
-    special, longest = tokenizer_lib.special_ids(tokenizer), min(max(LENGTHS), encoder.max_length)
+    special, longest = (
+        tokenizer_lib.special_ids(tokenizer),
+        min(max(bulk_encoding.LENGTHS), encoder.max_length),
+    )
     embed_all = lambda sentences: embed(
         encoder, params, tokenise(tokenizer, sentences), special, embedding
     )
@@ -173,7 +175,7 @@ def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
     if embedding == 'mean':
         ends = [special.cls], [special.sep]
         texts = [np.concatenate([ends[0], passage.tokens, ends[1]]) for passage in passages]
-        lengths, make_batch = token_rows(texts, special)
+        lengths, make_batch = bulk_encoding.token_rows(texts, special)
     else:
         topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
         masked, places = embedding.endswith('masked'), np.arange(len(passages))
@@ -181,11 +183,49 @@ def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
         lengths, make_batch = marked.lengths, marked.batch
     of_relations = embedding.startswith('relation')
     size = encoder.relation_dim if of_relations else encoder.hidden_size
-    apply = marked_relations if of_relations else _mean_of_tokens
-    return BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
+    apply = bulk_encoding.marked_relations if of_relations else _mean_of_tokens
+    return bulk_encoding.BatchedEncoder(apply, encoder, params).all(lengths, make_batch, size)
 
 
 def _mean_of_tokens(encoder, params, tokens, *_):
     weights = (tokens != PAD_ID)[:, :, None]
     hidden = encoder.apply({'params': params}, tokens, method=encoder.hidden)
     return (hidden * weights).sum(1) / jnp.maximum(weights.sum(1), 1)
+
+
+def group_by_relation(
+    relations: list[str], texts: list[str], min_texts: int
+) -> list[list[np.ndarray]]:
+    """For each relation with at least `min_texts` texts, by name, the indices of each text."""
+    groups = {}
+    for i, (relation, text) in enumerate(zip(relations, texts)):
+        groups.setdefault(relation, {}).setdefault(text, []).append(i)
+    return [
+        [np.array(same) for same in texts.values()]
+        for _, texts in sorted(groups.items())
+        if len(texts) >= min_texts
+    ]
+
+
+def episode_accuracies(
+    vectors, groups, ways: int, shots: int, episodes: int, seed: int
+) -> np.ndarray:
+    """The share of right queries of each episode, [episodes] float64: N `ways`, K `shots`."""
+    used = np.concatenate([same for texts in groups for same in texts])
+    centred = vectors - vectors[used].mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = centred / np.maximum(lengths, np.finfo(np.float32).tiny)
+    rng = np.random.default_rng(seed)
+    accuracies = np.empty(episodes)
+    for episode in range(episodes):
+        relations = rng.choice(len(groups), ways, replace=False)
+        drawn = np.stack([draw(groups[relation], shots + 1, rng) for relation in relations])
+        queries, support = unit[drawn[:, 0]], unit[drawn[:, 1:]]
+        similarity = np.einsum('qd,nkd->qnk', queries, support).mean(axis=2)
+        accuracies[episode] = np.mean(similarity.argmax(axis=1) == np.arange(ways))
+    return accuracies
+
+
+def draw(texts, count, rng):
+    """One sentence of each of `count` different texts."""
+    return [rng.choice(texts[i]) for i in rng.choice(len(texts), count, replace=False)]

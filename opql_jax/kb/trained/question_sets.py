@@ -1,8 +1,4 @@
-"""Answers question sets and scores them: what `infer` and `eval` do, for every model.
-
-The two meet only in the predictions file, so predictions made elsewhere are scored by the same
-code.
-"""
+"""Answers question sets, and scores predictions files, made here or elsewhere."""
 
 import hashlib
 import pathlib
@@ -16,13 +12,8 @@ from opql_jax.corpus.json_lines import read_json, write_json
 from opql_jax.corpus.questions import Question, bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.questions import is_file, load_questions
+from opql_jax.evaluation import predictions as predictions_lib
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
-from opql_jax.evaluation.predictions import (
-    check_same_questions,
-    in_order,
-    read_predictions,
-    write_predictions,
-)
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.prediction_record import prediction_record
@@ -44,7 +35,7 @@ def write_answers(kb: VirtualKB, questions: list[Question], output, evidence: in
         for found in kb.answer(chunk):
             yield prediction_record(found, evidence) | {'by': by}
 
-    return write_predictions(output, questions, by, answer)
+    return predictions_lib.write_predictions(output, questions, by, answer)
 
 
 def infer(
@@ -228,8 +219,8 @@ def _over(kb: VirtualKB) -> str:
 def _score(kb: VirtualKB, sets, sources, paths, directory, show: int) -> dict[str, dict]:
     metrics = {}
     for name, questions in sets.items():
-        records = in_order(read_predictions(paths[name]), questions)
-        check_same_questions(records, questions, paths[name])
+        records = predictions_lib.in_order(predictions_lib.read_predictions(paths[name]), questions)
+        predictions_lib.check_same_questions(records, questions, paths[name])
         metrics[name] = evaluate_predictions(
             questions, records, kb.vocab, kb.memory, directory / f'{name}.cases.jsonl'
         )

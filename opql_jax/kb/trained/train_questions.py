@@ -91,10 +91,7 @@ class AnsweredQuestion(NamedTuple):
 
 
 def read_answered(path: str | os.PathLike) -> list[AnsweredQuestion]:
-    """Questions with answers, of JSON Lines `{"id", "question", "answers": [names]}`, and "hops".
-
-    InputError: the file has none, or a line is not such; names file and line.
-    """
+    """Questions of JSON Lines `{"id", "question", "answers": [names], "hops"?}`, or InputError."""
     return [question for _, question in read_plain(path, _answered)]
 
 

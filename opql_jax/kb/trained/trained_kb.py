@@ -26,12 +26,7 @@ _BATCH = 64
 
 
 class TrainedKB(VirtualKB):
-    """Text, a model that was trained on it, and the memory that the model searches, if it has one.
-
-    Attributes:
-        entity_table: E [n_entities, d_e] float32, as it is searched, with the rows of entities that
-            were injected.
-    """
+    """Text, a model trained on it, its memory, if any, and E `entity_table` as it is searched."""
 
     _answerer: FollowerAnswerer | LanguageModelAnswerer
 
@@ -95,12 +90,9 @@ def open_trained(
 ) -> TrainedKB:
     """Opens a knowledge base that a trained model answers; for errors see `open_kb`.
 
-    Args:
-        folder, parts: of the knowledge base, and its parts that answer, by name.
-        memory: the one that the caller named, if any: a model that was trained without one takes
-            none from the manifest.
-        step, index: see `open_kb`.
-        settings: of the objective, where they are to be others than in training.
+    `parts` of the folder answer, by name; `memory` is the one that the caller named, if any, as a
+    model that was trained without one takes none from the manifest; `settings` are of the
+    objective, where they are to be others than in training.
     """
     prepared, model_dir = Prepared(folder.part(parts['text'])), folder.part(parts['model'])
     encoder, params, card, meta = model_config.load(model_dir, step)

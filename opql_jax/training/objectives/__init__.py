@@ -19,24 +19,12 @@ from opql_jax.training.objectives.align import Align, AlignPassages
 from opql_jax.training.objectives.base import Objective, Task
 from opql_jax.training.objectives.entities import Entities
 from opql_jax.training.objectives.follow import Follow
-from opql_jax.training.objectives.lm_cloze import Cloze
+from opql_jax.training.objectives.language_model import Cloze
 from opql_jax.training.objectives.lm_names import LinkNames
 from opql_jax.training.objectives.lm_questions import AnswerQuestions
 from opql_jax.training.objectives.reading import Reading
 from opql_jax.training.objectives.relations import Relations
 from opql_jax.training.objectives.text_relations import TextRelations
 
-_ALL: tuple[type[Objective], ...] = (
-    Entities,
-    Relations,
-    Align,
-    AlignPassages,
-    TextRelations,
-    Reading,
-    Follow,
-    LinkNames,
-    Cloze,
-    AnswerQuestions,
-)
 # Those whose models answer questions, by the name that lineages give them.
-ANSWERING = {objective.__name__: objective for objective in _ALL if objective.answers_questions}
+ANSWERING = {kind.__name__: kind for kind in (Follow, Cloze, AnswerQuestions)}

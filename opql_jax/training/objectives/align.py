@@ -8,26 +8,14 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from opql_jax.core.errors import InputError, check_choice
+from opql_jax.data.sources import align_passages
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
-from opql_jax.data.sources.align_passages import (
-    PassageAlignBatch,
-    PassageAlignSettings,
-    PassageAlignSource,
-)
 from opql_jax.data.sources.base import Source
 from opql_jax.models import losses
-from opql_jax.training.objectives.base import (
-    Objective,
-    Task,
-    concatenate,
-    dropout,
-    encode_questions,
-    fold_in,
-    identify_questions,
-)
+from opql_jax.training.objectives import base
 
 
-class _Alignment(Objective):
+class _Alignment(base.Objective):
     """A question's relation is compared with those of pairs of its topic.
 
     Attributes:
@@ -51,11 +39,11 @@ class _Alignment(Objective):
         return dataclasses.replace(self, **changes).source(prepared, seed)
 
     def lineage(self, **changes):
-        return super().lineage(split=identify_questions(self.split), **changes)
+        return super().lineage(split=base.identify_questions(self.split), **changes)
 
     def loss(self, encoder, layout, params, batch, memory, rng):
-        questions = encode_questions(encoder, params, batch.questions, fold_in(rng, 1))
-        relations, topic, target = self.encode_pairs(encoder, params, batch, fold_in(rng, 2))
+        questions = base.encode_questions(encoder, params, batch.questions, base.fold_in(rng, 1))
+        relations, topic, target = self.encode_pairs(encoder, params, batch, base.fold_in(rng, 2))
         asked = questions, batch.questions.topic, batch.questions.answers
         loss, accuracy = losses.alignment_loss(*asked, relations, topic, target, self.facts_weight)
         return loss, {'alignment_accuracy': accuracy}
@@ -72,15 +60,15 @@ class Align(AlignSettings, _Alignment):
     def encode_pairs(self, encoder, params, batch: AlignBatch, rng):
         encode = functools.partial(encoder.apply, {'params': params['encoder']})
         relations = [
-            encode(bucket.tokens, bucket.r1, bucket.r2, **dropout(rng, i))
+            encode(bucket.tokens, bucket.r1, bucket.r2, **base.dropout(rng, i))
             for i, bucket in enumerate(batch.pairs)
         ]
-        ends = (concatenate(batch.pairs, side) for side in ('topic', 'target'))
+        ends = (base.concatenate(batch.pairs, side) for side in ('topic', 'target'))
         return jnp.concatenate(relations), *ends
 
 
 @dataclasses.dataclass(frozen=True)
-class AlignPassages(PassageAlignSettings, _Alignment):
+class AlignPassages(align_passages.PassageAlignSettings, _Alignment):
     """The pairs are all of those of passages that mention the topics, each passage encoded once.
 
     The settings of the batches are those of `PassageAlignSettings`.
@@ -92,21 +80,21 @@ class AlignPassages(PassageAlignSettings, _Alignment):
             `losses.alignment_loss`.
     """
 
-    source_class = PassageAlignSource
+    source_class = align_passages.PassageAlignSource
     pair_encoding: str = 'span_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
     facts_weight: float = 1.0
 
-    def build(self, prepared, encoder, mesh, seed=0) -> Task:
+    def build(self, prepared, encoder, mesh, seed=0) -> base.Task:
         # Whole passages are encoded.
         check_choice('pair_encoding', self.pair_encoding, ('span_pair', 'mention'))
         return super().build(prepared, encoder, mesh, seed)
 
-    def encode_pairs(self, encoder, params, batch: PassageAlignBatch, rng):
+    def encode_pairs(self, encoder, params, batch: align_passages.PassageAlignBatch, rng):
         relations = [
-            self._relate(encoder, params, bucket, dropout(rng, i))
+            self._relate(encoder, params, bucket, base.dropout(rng, i))
             for i, bucket in enumerate(batch.passages)
         ]
-        topic, target = (concatenate(batch.passages, name).ravel() for name in ('topic', 'target'))
+        topic, target = (base.concatenate(batch.passages, n).ravel() for n in ('topic', 'target'))
         return jnp.concatenate(relations), topic, target
 
     def _relate(self, encoder, params, passages, options):
@@ -115,9 +103,7 @@ class AlignPassages(PassageAlignSettings, _Alignment):
         row = passages.tokens, passages.first, passages.last
         spans = encoder.apply(variables, *row, **options, method=encoder.spans)
         mentions = passages.topic_mention, passages.target_mention
-        topic, target = (
-            jnp.take_along_axis(spans, mention[:, :, None, None], axis=1) for mention in mentions
-        )
+        topic, target = (jnp.take_along_axis(spans, m[:, :, None, None], axis=1) for m in mentions)
         backward = passages.topic_mention > passages.target_mention
         relations = encoder.apply(
             variables, topic, target, backward, self.pair_encoding, method=encoder.relate_spans

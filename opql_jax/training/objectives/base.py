@@ -62,8 +62,6 @@ class Objective(abc.ABC):
     # How memories encode pairs with a trained model (`models.bulk_encoding`); None for as with the
     # model that training starts from.
     pair_encoding: ClassVar[str | None] = None
-    # Whether its models answer questions, so that a knowledge base opens them.
-    answers_questions: ClassVar[bool] = False
 
     @property
     def memory_dir(self) -> str | None:

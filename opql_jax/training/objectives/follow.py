@@ -44,7 +44,6 @@ class Follow(Objective):
     """
 
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_e/',)
-    answers_questions: ClassVar[bool] = True
     memory_dir: str = ''
     splits: tuple[str, ...] = ('1-hop/train', '2-hop/train', '3-hop/train')
     held_out: tuple[str, ...] = ()
@@ -123,9 +122,8 @@ class Follow(Objective):
     def loss(self, encoder, layout, params, batch: FollowBatch, memory, rng):
         answer = self.followed(encoder, params, *batch, memory, rng)[-1]
         loss, metrics = follow_loss(answer.entities, answer.weights, batch.questions.answers)
-        return loss, {
-            f'{name}_{batch.hops}hop': value for name, value in {'loss': loss, **metrics}.items()
-        }
+        told = {'loss': loss, **metrics}
+        return loss, {f'{name}_{batch.hops}hop': value for name, value in told.items()}
 
     def predict(self, encoder, params, batch: FollowBatch, memory):
         """Entities [questions, k], best first, -1 in unused slots, and their weights."""

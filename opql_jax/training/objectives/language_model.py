@@ -13,7 +13,7 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.data.batching import Buckets
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source
-from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
+from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
@@ -96,6 +96,17 @@ class LanguageModelObjective(Objective):
         """The batches; `passages` [N, P] are those of this text that entries are from, if any."""
         raise NotImplementedError
 
+    def clozes(self, prepared, memory, passages, rows: int, seed: int) -> ClozeSource:
+        """Passages (as of `draw`) with a hidden mention, and the entries that state it."""
+        entries = None
+        if memory is not None:
+            read_in = np.full((len(memory), 1), -1) if passages is None else passages
+            entries = EntryIndex(memory.topic, memory.target, read_in)
+        topics, buckets = self.topics, self.buckets
+        return ClozeSource(
+            prepared, entries=entries, rows=rows, topics=topics, buckets=buckets, seed=seed
+        )
+
     def open_memory(self, prepared: Prepared) -> Memory | None:
         if self.memory_dir:
             return Memory.open(self.memory_dir, vocabulary_hash=prepared.vocab.hash())
@@ -172,9 +183,7 @@ class LanguageModelObjective(Objective):
         params = normalize_entity_table(params)
         if not self.score_gold:
             buckets = without(buckets, 'gold')
-        out = self.model(encoder)(
-            params, layout, [bucket.texts for bucket in buckets], hops, memory, rng
-        )
+        out = self.model(encoder)(params, layout, [b.texts for b in buckets], hops, memory, rng)
         used = jnp.concatenate([bucket.texts.used for bucket in buckets])
         label = concatenate(buckets, 'label')
         if not self.own_prediction:  # a text without topics has no prediction
@@ -213,9 +222,7 @@ class LanguageModelObjective(Objective):
     def linking_loss(self, encoder, layout, params, buckets, rng):
         """L_el alone, over texts: (loss, metrics), and their Encoded."""
         params = normalize_entity_table(params)
-        encoded = self.model(encoder).encode(
-            params, layout, [bucket.texts for bucket in buckets], rng
-        )
+        encoded = self.model(encoder).encode(params, layout, [b.texts for b in buckets], rng)
         loss, metrics = _linking_loss(
             encoded.m_e1, encoded.entity_memory, concatenate(buckets, 'topic'), params, layout
         )
@@ -257,20 +264,6 @@ def without(buckets, names: str):
     return tuple(bucket._replace(texts=bucket.texts._replace(**lacking)) for bucket in buckets)
 
 
-def clozes(
-    prepared: Prepared, memory: Memory | None, passages: np.ndarray | None, **options
-) -> ClozeSource:
-    """Passages (as for `source`) with a hidden mention, and the entries that state it."""
-    entries = None
-    if memory is not None:
-        entries = EntryIndex(
-            memory.topic,
-            memory.target,
-            np.full((len(memory), 1), -1) if passages is None else passages,
-        )
-    return ClozeSource(prepared, entries=entries, **options)
-
-
 def identify_memory(memory: Memory | None) -> dict:
     """A lineage's values for a memory, wherever it lies."""
     hashes = (None, None) if memory is None else (memory.hash(), memory.manifest.hashes['encoder'])
@@ -285,3 +278,16 @@ def passages_of(memory: Memory) -> np.ndarray:
     out = np.full((len(memory), int(slot.max(initial=0)) + 1), -1, np.int32)
     out[row, slot] = columns['passage']
     return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloze(LanguageModelObjective):
+    """Predicts hidden mentions of passages."""
+
+    def draw(self, prepared, memory, passages, seed):
+        return self.clozes(prepared, memory, passages, self.rows, seed)
+
+    def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
+        return self.text_loss(
+            encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng
+        )

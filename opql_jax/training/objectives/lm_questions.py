@@ -1,7 +1,6 @@
 """Finetunes the language model on questions with marked topics: L_mel + L_re (paper §4)."""
 
 import dataclasses
-from typing import ClassVar
 
 from opql_jax.core import files
 from opql_jax.data.questions import read_file
@@ -10,7 +9,7 @@ from opql_jax.data.sources.each_question import EachOpenQuestion
 from opql_jax.data.sources.names import NameSource
 from opql_jax.data.sources.open_questions import OpenQuestionBatch, OpenQuestionSource
 from opql_jax.training.objectives.base import check_hops, fold_in, questions_of
-from opql_jax.training.objectives.language_model import LanguageModelObjective, clozes, without
+from opql_jax.training.objectives.language_model import LanguageModelObjective, without
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +26,6 @@ class AnswerQuestions(LanguageModelObjective):
             recognised (L_el): for entities that text and questions mention too rarely.
     """
 
-    answers_questions: ClassVar[bool] = True
     filter: bool = False
     exclude_topic: bool = False
     questions: str = ''
@@ -45,13 +43,7 @@ class AnswerQuestions(LanguageModelObjective):
         check_hops(self.questions, questions, self.max_hops)
         text = names = None
         if self.text_rows:  # of another seed than pretraining's, whose batches they would repeat
-            options = {
-                'rows': self.text_rows,
-                'topics': self.topics,
-                'buckets': self.buckets,
-                'seed': seed + 1,
-            }
-            text = clozes(prepared, memory, passages, **options)
+            text = self.clozes(prepared, memory, passages, self.text_rows, seed + 1)
         if self.name_rows:
             names = NameSource(prepared, questions, rows=self.name_rows, seed=seed)
         return OpenQuestionSource(

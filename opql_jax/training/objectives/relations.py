@@ -56,9 +56,7 @@ class Relations(RelationSettings, Objective):
 
     def loss(self, encoder, layout, params, batch: RelationBatch, memory, rng):
         relations, mentions = self._encode(encoder, params, batch, rng)
-        topic, target, anchor = (
-            concatenate(batch.pairs, name) for name in ('topic', 'target', 'anchor')
-        )
+        topic, target, anchor = (concatenate(batch.pairs, n) for n in ('topic', 'target', 'anchor'))
         loss, accuracy = losses.relation_loss(relations, topic, target, anchor)
         metrics = {'L_rel': loss, 'relation_accuracy': accuracy}
         if self.entity_weight:

@@ -8,8 +8,7 @@ import pytest
 from opql_jax.corpus import documents as records
 from opql_jax.datasets.synthetic import lm_world
 from opql_jax.datasets.synthetic.questions import question_type
-from opql_jax.datasets.synthetic.texts import CONJUNCTIONS, RELATIONS, WORDINGS
-from opql_jax.datasets.synthetic.world import generate
+from opql_jax.datasets.synthetic.world import CONJUNCTIONS, RELATIONS, WORDINGS, generate
 
 from synthetic_text import read_facts, sentences_of, walk
 

@@ -18,8 +18,7 @@ from opql_jax.datasets.synthetic.questions import (
     questions,
 )
 from opql_jax.datasets.synthetic.reader import Synthetic
-from opql_jax.datasets.synthetic.texts import RELATIONS, WORDINGS
-from opql_jax.datasets.synthetic.world import SPLITS, generate
+from opql_jax.datasets.synthetic.world import RELATIONS, SPLITS, WORDINGS, generate
 
 from synthetic_text import read_facts, walk
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opql_jax.evaluation import episodes
-from opql_jax.evaluation.episodes import episode_accuracies, group_by_relation
+from opql_jax.kb.trained import fewshot
+from opql_jax.kb.trained.fewshot import episode_accuracies, group_by_relation
 
 
 def test_sentences_are_grouped_by_relation_and_text():
@@ -24,7 +24,7 @@ def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
     cosine = lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b))
     for _ in range(num_episodes):
         chosen = rng.choice(len(groups), ways, replace=False)
-        drawn = [episodes.draw(groups[relation], shots + 1, rng) for relation in chosen]
+        drawn = [fewshot.draw(groups[relation], shots + 1, rng) for relation in chosen]
         right = 0
         for own, (query, *_) in enumerate(drawn):
             means = [
@@ -57,5 +57,5 @@ def test_a_query_never_has_a_text_of_its_support():
     groups = [[np.array([0, 1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])]]
     texts = np.array([0, 0, 0, 1, 2, 3, 3])
     rng = np.random.default_rng(0)
-    drawn = [texts[episodes.draw(relation, 2, rng)] for relation in groups for _ in range(50)]
+    drawn = [texts[fewshot.draw(relation, 2, rng)] for relation in groups for _ in range(50)]
     assert all(query != support for query, support in drawn)
