@@ -51,7 +51,7 @@ DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
 CARD = 'docs/reader_card.md'
 # The share of the last stage in the mean of its weights and those of the stage before.
-LATER = 0.75
+LATER = 0.5
 # At least so many of each, of however few percent.
 _FEWEST = 40
 # Relations whose topics are people, or things that are made or led.
