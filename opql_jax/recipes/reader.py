@@ -15,7 +15,7 @@ import pathlib
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
 from opql_jax.data import made_paragraphs, reading_examples
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
+from opql_jax.datasets.labelled_sentences import LabelledSentence
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.evidence_finder import PASSAGES
 from opql_jax.models import released
@@ -253,6 +254,18 @@ def later_examples(
     return _write(output, examples)
 
 
+def _surnames(stated: Sequence[LabelledSentence], relations: Sequence[str]) -> list[str]:
+    """The last words of the topics of some relations that are two words."""
+    names = reading_examples.names_of(stated, relations)
+    return sorted({name.split()[-1] for name in names if _IN_TWO_WORDS.fullmatch(name)})
+
+
+def _places(stated: Sequence[LabelledSentence], relations: Sequence[str]) -> list[str]:
+    """The targets of some relations that are one word."""
+    found = {each.text[slice(*each.target)] for each in stated if each.relation in relations}
+    return sorted(filter(_IN_ONE_WORD.fullmatch, found))
+
+
 def seventh_examples(
     fifth: str, labelled: tuple[str, ...], names: str, output: str, percent: float, seed: int
 ) -> dict[str, int]:
@@ -263,10 +276,12 @@ def seventh_examples(
     """
     rng = np.random.default_rng(seed + 2)
     stated = labelled_sentences.read_corpora(labelled, names)
-    people = reading_examples.names_of(stated, _OF_PEOPLE)
-    surnames = sorted({name.split()[-1] for name in people if _IN_TWO_WORDS.fullmatch(name)})
-    targets = {each.text[slice(*each.target)] for each in stated if each.relation in _OF_PLACES}
-    places = sorted(filter(_IN_ONE_WORD.fullmatch, targets))
+    every = tuple({each.relation for each in stated})
+    # Small corpora may state other relations alone.
+    surnames, places = (
+        found(stated, relations) or found(stated, every)
+        for found, relations in ((_surnames, _OF_PEOPLE), (_places, _OF_PLACES))
+    )
     made = made_paragraphs.paragraphs(surnames, places, rng, _count(percent, PARAGRAPHS))
     again = _drawn(list(reading_examples.read_examples(fifth)), _count(percent, FIFTH_AGAIN), rng)
     return _write(output, [*made, *again])
