@@ -24,7 +24,7 @@ from opql_jax.memory.follow import Followed, Queries, weigh
 from opql_jax.memory.selection import EVERYTHING, SearchFilter, permitted
 from opql_jax.memory.sharding import ShardedMemory
 from opql_jax.parallel import entity_table as entity_table_lib
-from opql_jax.parallel.collectives import QueryLayout, owned
+from opql_jax.parallel.collectives import QueryLayout, of_all, of_owned, owned
 from opql_jax.parallel.mesh import ROW_AXES, ROWS, platform_of
 
 _PRECISION = lax.Precision.HIGHEST
@@ -109,39 +109,61 @@ def _best_first(scores, rows, *others):
     return jnp.where(rows >= 0, scores, -jnp.inf), rows, *others
 
 
+@jax.custom_vjp
 def rescore(memory: ShardedMemory, entity_table, queries: Queries, entry_rows):
     """Scores of chosen entries, with gradient to queries, relations and the entity table.
 
     Of `entry_rows` [B, k] int32, -1 in unused slots: scores [B, k] float32, 0 there; topics and
     targets, both [B, k] int32, -1 there. All else as in `top_k`.
     """
+    return _rescore(memory, entity_table, queries, entry_rows, has_gradient=False)
+
+
+def _rescore(memory, entity_table, queries, entry_rows, has_gradient):
     layout = QueryLayout.of(len(entry_rows), memory.mesh)
-    take = _take_on_tpu if platform_of(memory.mesh) == 'tpu' else jnp.take
+    on_tpu = platform_of(memory.mesh) == 'tpu'
+    take = _take_on_tpu if on_tpu else jnp.take
+    of_own = of_owned if on_tpu and not has_gradient else of_all
 
     def score(columns, relations, table, queries, entry_rows):
         (query_e, query_r), entry_rows = layout.gather((queries, entry_rows))
         row, own = owned(entry_rows, len(relations))
-        relations = relations[row].astype(jnp.float32).reshape(*row.shape, -1)
-        scores = jnp.where(
-            own, jnp.einsum('bd,bkd->bk', query_r, relations, precision=_PRECISION), 0.0
+        scores, *ends = of_own(
+            lambda query, row: (
+                _products(query, relations[row]),
+                *(take(column, row) + 1 for column in columns),
+            ),
+            query_r,
+            row,
+            own,
         )
         # 0 where an entry is of another device, so that the sum is the entity's number, and 1 more
         # than it, or 0.
-        topics, targets = (
-            lax.psum(jnp.where(own, take(column, row) + 1, 0), ROW_AXES) - 1 for column in columns
-        )
+        topics, targets = (lax.psum(end, ROW_AXES) - 1 for end in ends)
         row, own = owned(topics, len(table))
-        embeddings = table[row].astype(jnp.float32)
-        scores += jnp.where(
-            own, jnp.einsum('bd,bkd->bk', query_e, embeddings, precision=_PRECISION), 0.0
-        )
+        scores += of_own(lambda query, row: _products(query, table[row]), query_e, row, own)
         return layout.sum(scores), topics, targets
 
     specs = (ROWS, ROWS, ROWS, layout.spec, layout.spec)
     out_specs = (layout.spec, layout.spec_of_slice, layout.spec_of_slice)
-    run = jax.shard_map(score, mesh=memory.mesh, in_specs=specs, out_specs=out_specs)
+    # The check does not know what of a loop's start differs from device to device.
+    run = jax.shard_map(
+        score, mesh=memory.mesh, in_specs=specs, out_specs=out_specs, check_vma=has_gradient
+    )
     table = entity_table_lib.pad_rows(entity_table, memory.mesh)
     return run((memory.topic, memory.target), memory.relations, table, queries, entry_rows)
+
+
+rescore.defvjp(
+    lambda *given: jax.vjp(functools.partial(_rescore, has_gradient=True), *given),
+    lambda gradient, changes: gradient(changes),
+)
+
+
+def _products(vectors, rows):
+    """Of vectors [B, d] and rows [B, k, ...] of d numbers: [B, k] float32."""
+    rows = rows.astype(jnp.float32).reshape(*rows.shape[:2], -1)
+    return jnp.einsum('bd,bkd->bk', vectors, rows, precision=_PRECISION)
 
 
 def _take_on_tpu(column, row):

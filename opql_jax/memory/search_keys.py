@@ -135,5 +135,5 @@ def _search_shard(memory, queries, filter, *, layout, k):
 
 def _best(scores, rows, k):
     """The k best of scores [B, n], and their rows, which a TPU is slow to look up by places."""
-    scores, rows = lax.sort((-scores, rows), num_keys=2)
+    scores, rows = lax.sort((-scores, rows), num_keys=2, is_stable=False)
     return -scores[:, :k], rows[:, :k]

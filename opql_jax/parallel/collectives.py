@@ -1,5 +1,6 @@
 """What the devices of a slice exchange, over which rows are split: queries, sums, candidates."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -9,12 +10,52 @@ from jax.sharding import PartitionSpec
 
 from opql_jax.parallel.mesh import ROW_AXES, ROWS, SLICE, slice_spec
 
+# Rows that a device looks up at once, whether they are its own or not.
+_FEW = 512
+
 
 def owned(ids, rows):
     """Local rows of ids [...] where a slice shares rows equally (0: others'), and which are own."""
     local = ids - lax.axis_index(ROW_AXES) * rows
     own = (ids >= 0) & (local >= 0) & (local < rows)
     return jnp.where(own, local, 0), own
+
+
+def of_all(compute, vectors, row, own):
+    """`compute(vectors [B, d], row [B, k])`, a pytree of [B, k], with 0 where `own` is false."""
+    return jax.tree.map(lambda x: jnp.where(own, x, 0), compute(vectors, row))
+
+
+def of_owned(compute, vectors, row, own):
+    """`of_all` without gradient, for a TPU, to which looking up a row is slow whosever it is.
+
+    Of D devices each owns about one row in D. It takes its own first, as queries of one row, twice
+    that share at a time, until none is left. For use inside `jax.shard_map`.
+    """
+    size, k = row.size, row.shape[1]
+    chunk = max(_FEW, 2 * size // lax.axis_size(ROW_AXES))
+    if chunk >= size:
+        return of_all(compute, vectors, row, own)
+    order = jnp.arange(size, dtype=jnp.int32) + jnp.where(own.reshape(-1), 0, size)
+    order, rows = lax.sort((order, row.reshape(-1)), num_keys=1, is_stable=False)
+    places = order % size
+    # Of this form a TPU reads single vectors, of the other eight at a time.
+    lanes = vectors.reshape(len(vectors), -1, math.gcd(vectors.shape[1], 128))
+
+    def step(i, found):
+        start = jnp.minimum(i * chunk, size - chunk)  # the last overlaps the one before
+        part = lambda x: lax.dynamic_slice_in_dim(x, start, chunk)
+        vector = lanes[part(places) // k].reshape(chunk, -1)
+        new = compute(vector, part(rows)[:, None])
+        write = lambda all, x: lax.dynamic_update_slice_in_dim(all, x[:, 0], start, 0)
+        return jax.tree.map(write, found, new)
+
+    shapes = jax.eval_shape(compute, vectors, row)
+    empty = jax.tree.map(lambda x: jnp.zeros(size, x.dtype), shapes)
+    found = lax.fori_loop(0, -(-own.sum() // chunk), step, empty)
+    parts, tree = jax.tree.flatten(found)
+    _, *parts = lax.sort((places, *parts), num_keys=1, is_stable=False)
+    return jax.tree.unflatten(tree, [jnp.where(own, x.reshape(row.shape), 0) for x in parts])
 
 
 class QueryLayout(NamedTuple):

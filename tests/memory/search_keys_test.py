@@ -18,7 +18,7 @@ import search_cases
 
 @pytest.fixture
 def on_tpu(monkeypatch):
-    for module in (sharding, search_keys):
+    for module in (sharding, search, search_keys):
         monkeypatch.setattr(module, 'platform_of', lambda mesh: 'tpu')
 
 

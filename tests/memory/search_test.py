@@ -62,7 +62,7 @@ def on_platform(monkeypatch):
     """Makes a search choose and compute as on another kind of device."""
 
     def patch(platform):
-        for module in (sharding, search_keys):
+        for module in (sharding, search, search_keys):
             monkeypatch.setattr(module, 'platform_of', lambda mesh: platform)
         top_k.clear_cache()
 
