@@ -79,9 +79,24 @@ def _attend(q, k, v, bias):
     weights = jnp.exp(logits - logits.max(axis=-1, keepdims=True))
     # The sum divides the products, which are fewer than the weights. Rounding divided weights would
     # cost a TPU an extra pass, here and in the gradient: a tenth of a layer's time.
-    share, weights = 1 / weights.sum(axis=-1, keepdims=True), weights.astype(v.dtype)
+    by_product = lambda weights: _sum_by_product(weights.astype(v.dtype))
+    total = jax.lax.platform_dependent(weights, tpu=by_product, default=_sum)
+    share, weights = 1 / total, weights.astype(v.dtype)
     out = (jnp.matmul(weights, v, preferred_element_type=jnp.float32) * share).astype(v.dtype)
     return out, (q, k, v, bias, weights, share, out)
+
+
+def _sum(weights):
+    return weights.sum(axis=-1, keepdims=True)
+
+
+def _sum_by_product(weights):
+    """`_sum` of weights [..., L] by a product with ones, in a quarter of the time on a TPU.
+
+    The ones are hidden from the compiler, lest it turn the product into a sum again.
+    """
+    ones = jax.lax.optimization_barrier(jnp.ones((weights.shape[-1], 8), weights.dtype))
+    return jnp.matmul(weights, ones, preferred_element_type=jnp.float32)[..., :1]
 
 
 def _attend_backward(kept, change):

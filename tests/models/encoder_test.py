@@ -122,8 +122,11 @@ def test_each_part_of_a_batch_has_dropout_of_its_own(params):
     assert len(np.unique(np.asarray(states[:, 0, 0]).round(5))) == len(tokens)
 
 
+@pytest.mark.parametrize('platform', ['default', 'tpu'])
 @pytest.mark.parametrize('shape', [(2, 1, 1, 7), (1, 3, 5, 7)], ids=['padding', 'distances'])
-def test_attention_and_its_gradient_are_those_of_the_formula(shape):
+def test_attention_and_its_gradient_are_those_of_the_formula(monkeypatch, shape, platform):
+    of_platform = lambda *inputs, **branches: branches[platform](*inputs)
+    monkeypatch.setattr(jax.lax, 'platform_dependent', of_platform)
     keys = jax.random.split(jax.random.key(0), 5)
     shapes = (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), shape, (2, 3, 5, 4)
     *inputs, cotangent = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes))
