@@ -9,7 +9,7 @@ from opql_jax.core import locks
 from opql_jax.core.errors import InputError
 from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory import ann_build
-from opql_jax.recipes import options, recipe, step
+from opql_jax.recipes import recipe, step
 
 import ann_memories
 import prepare_by_parts
@@ -56,7 +56,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'recipe': lambda: recipe.run(
             [step.Function('s', write_one, {'path': step.Output('s')}, 's')],
-            options.Options(folder, tmp_path),
+            step.Options(folder, tmp_path),
         ),
     }
     held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(

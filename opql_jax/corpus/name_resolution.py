@@ -3,10 +3,10 @@
 A name means one entity in all documents, but for these:
 
 - in a document, a short form means the only longer name there that it can stand for: "Byron" is
-Lord Byron where he is mentioned, and "RSC" the Royal Shakespeare Company after its name;
+  Lord Byron where he is mentioned, and "RSC" the Royal Shakespeare Company after its name;
 - a last name alone means whom a document is about, if few texts name others of the family;
 - a name that titles share, "Titanic (film)" and "Titanic (ship)", is resolved by the title of the
-document, then by the word in brackets around the mention, or else stays an entity of its own.
+  document, then by the word in brackets around the mention, or else stays an entity of its own.
 """
 
 import bisect

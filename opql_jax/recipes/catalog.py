@@ -6,22 +6,42 @@ what its files hold.
 
 import contextlib
 import difflib
-import importlib
 import pathlib
 from collections.abc import Mapping, Sequence
 
 from opql_jax.core.checkout import load_toml
 from opql_jax.core.errors import InputError
+from opql_jax.recipes import (
+    demo,
+    encoder,
+    lm_world,
+    metaqa,
+    metaqa_novelty,
+    msf,
+    open_questions,
+    paper,
+    reader,
+    retrieval,
+    slot_filling,
+)
 from opql_jax.recipes.cost import MACHINES, Machine
 from opql_jax.recipes.recipe import Recipe
 from opql_jax.recipes.step import Function, Options, Step
 
-_GROUPS = 'demo metaqa metaqa_novelty slot_filling msf encoder reader lm_world open_questions paper'
-RECIPES = {
-    recipe.name: recipe
-    for group in (*_GROUPS.split(), 'retrieval')
-    for recipe in importlib.import_module(f'opql_jax.recipes.{group}').RECIPES
-}
+_GROUPS = (
+    demo,
+    metaqa,
+    metaqa_novelty,
+    slot_filling,
+    msf,
+    encoder,
+    reader,
+    lm_world,
+    open_questions,
+    paper,
+    retrieval,
+)
+RECIPES = {recipe.name: recipe for group in _GROUPS for recipe in group.RECIPES}
 # {data set: what it is, and where it comes from}.
 SOURCES = {n: ' '.join(told.split()) for n, told in load_toml('recipes/data_sets.toml').items()}
 

@@ -313,13 +313,20 @@ def test_yes_is_a_phrase_with_the_fact_that_states_it(kb):
     assert 'Amara Finch' in record['path'][-1]['sentence']
 
 
+def test_what_no_sentence_says_the_reader_takes_for_yes_or_no_without_being_sure(kb):
+    answer = kb.ask('Has Joel Stern seen the Harl Bridge?')
+    (word,) = answer.names
+    assert word in ('yes', 'no') and not answer.is_sure and 0 < answer.probabilities[0] < 0.6
+    assert 'the reader takes it so' in answer.to_record(3)['note']
+    assert answer.paths(word)[0][-1].sentence
+
+
 @table("""
     question | why
     How many bridges did Joel Stern design? | counts
     Why did the Harl Bridge open? | why
     How did Joel Stern die? | how
     What is the longest bridge of Joel Stern? | longest
-    Has Joel Stern seen the Harl Bridge? | yes or no
     Who won more prizes, Joel Stern or Amara Finch? | compares
 """)
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):

@@ -42,7 +42,7 @@ def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr('opql_jax.models.question_map.write_manifest', killed)
+        patch.setattr('opql_jax.models.question_map.manifest.write_manifest', killed)
         with pytest.raises(KeyboardInterrupt):
             example(1).write(tmp_path / 'map', 'hash', 4)
         with pytest.raises(KeyboardInterrupt):

@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+import tiny_webqsp
 
 from opql_jax.core import preemption
 from opql_jax.core.checkout import with_includes
@@ -99,60 +100,6 @@ def questions_of(world, split, hops):
     return [dataclasses.replace(q, type=type_of(q.type)) for q in questions(world, split, hops)]
 
 
-def write_webqsp(folder, pairs):
-    """WebQuestionsSP and ComplexWebQuestions in their official form, of pupils and teachers."""
-    names = sorted({name for pair in pairs for name in pair})
-    mids = {name: f'm.0{number}' for number, name in enumerate(names)}
-    for split, kept in (('train', pairs[::2]), ('test', pairs[1::2])):
-        questions = [parsed(split, number, *pair, mids) for number, pair in enumerate(kept)]
-        stated = {'Version': '1.0', 'Questions': questions}
-        write_json(folder / f'webqsp/WebQSP.{split}.json', stated)
-    complex_questions = folder / 'complexwebquestions'
-    for split, start in (('train', 0), ('dev', 1)):
-        asked = [
-            complex_question(f'WebQ{split}-{number}', kind, pairs, number, mids)
-            for kind in ('superlative', 'composition')
-            for number in range(start, len(pairs), 2)
-        ]
-        write_json(complex_questions / f'ComplexWebQuestions_{split}.json', asked)
-    qids = {name: f'Q{number}' for number, name in enumerate(mids, 1)}
-    table = ''.join(f'{mids[name]}\t{qid}\n' for name, qid in qids.items())
-    (complex_questions / 'mid_to_qid.tsv').write_text(table, encoding='utf-8')
-    labels = {qid: {'label': name, 'aliases': []} for name, qid in qids.items()}
-    write_json(complex_questions / 'qid_labels.json', labels)
-
-
-def write_json(path, stated):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(stated), encoding='utf-8')
-
-
-def parsed(split, number, pupil, teacher, mids):
-    """A question of WebQuestionsSP with its parse."""
-    answer = {'AnswerType': 'Entity', 'AnswerArgument': mids[teacher], 'EntityName': teacher}
-    topic = {'TopicEntityMid': mids[pupil], 'TopicEntityName': pupil}
-    topic['PotentialTopicEntityMention'] = pupil.lower()
-    parse = topic | {'InferentialChain': ['people.person.teacher'], 'Answers': [answer]}
-    question = f'who was {pupil.lower()} a pupil of?'
-    return {'QuestionId': f'WebQ{split}-{number}', 'RawQuestion': question, 'Parses': [parse]}
-
-
-def complex_question(id, kind, pairs, number, mids):
-    """A question of ComplexWebQuestions: a superlative of one hop, or a composition of two."""
-    pupil, answer = pairs[number]
-    text, chain = f'who was the best teacher of {pupil}?', 'ns:people.person.teacher ?x'
-    if kind == 'composition':
-        text, answer = f'who was the teacher of {pupil} a pupil of?', dict(pairs)[answer]
-        chain = f'ns:people.person.teacher ?y . ?y {chain}'
-    return {
-        'ID': f'{id}_{"a" if kind == "composition" else "b"}',
-        'question': text,
-        'sparql': f'SELECT ?x WHERE {{ ns:{mids[pupil]} {chain} }}',
-        'compositionality_type': kind,
-        'answers': [{'answer_id': mids[answer], 'answer': answer, 'aliases': []}],
-    }
-
-
 # The paper's settings for models, batches and pairs of a size for tests.
 SIZES = dict(hidden_size=8, num_layers=5, num_heads=2, mlp_size=12, relation_dim=8, entity_dim=8)
 SMALL_BERT = {f'encoder.RelationEncoder.{name}': size for name, size in SIZES.items()}
@@ -205,7 +152,7 @@ def data(tmp_path_factory):
     tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
     tiny_msf.write(folder / 'msf')
-    write_webqsp(folder, pairs)
+    tiny_webqsp.write(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
     verbs = {verb: verb for verb in ('met', 'taught', 'admired', 'employed')} | {
         'married': 'spouse'

@@ -487,7 +487,9 @@ def _described(before: str, word: str, gap: Sequence[str], state: _State) -> _St
     if any(map(_BREAKS.fullmatch, gap)) or len(gap) > _MOST_BETWEEN:
         return None
     left = [one for one in gap if not _ADVERB.fullmatch(one)]
-    if left and state.is_denied and word[0] != '@':  # 'the conductor Abel' is Abel
+    # 'The conductor Abel' is Abel, and 'the Lime Kiln' the kiln.
+    is_same = word[0] == '@' or all(one[0].isupper() for one in left)
+    if state.is_denied and not is_same:
         return None
     return state._replace(probability=_OF_LESS) if left and _OF_NEXT.fullmatch(before) else state
 

@@ -410,6 +410,8 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         return 'no' if is_other else None, *how_sure
     if not comparison.place:
         return 'no', *how_sure
+    if not country(comparison.asked) and _is_apart(comparison.asked, found):
+        return 'no', *how_sure
     asked = answer([f'Where is {comparison.asked} located?'])
     places = [member for one in asked for member in list(one)[:_LOOKED_AT]]
     least = _RIVAL * max((member.probability or 0.0 for member in places), default=0.0)
@@ -429,14 +431,11 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if country(comparison.asked):
         at = [probability for name, probability in within if country(name)]
         return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
-    return 'no', found.probability, not _is_apart(comparison.asked, found)
+    return 'no', found.probability, True  # one may have a place in it that no sentence tells of
 
 
 def _is_apart(place: str, found: Found) -> bool:
-    """Whether a sentence has a place beside the one that was found: 'born in Riga, died in Oslo'.
-
-    One that is not near it may have that in it.
-    """
+    """Whether a sentence has a place beside the one found: 'born in Riga, died in Oslo'."""
     sentence, span = (found.fact.sentence, found.fact.target_span) if found.fact else ('', None)
     if not (sentence and span):
         return False

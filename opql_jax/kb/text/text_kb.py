@@ -121,10 +121,9 @@ class TextKB(VirtualKB):
             return answer
         (found,) = self._answerer.answer([question], read)
         found = self._of(found, question)
-        is_open = not answer or not len(answer)
-        if (said := yes_or_no.stated(found)) and (said.is_sure or is_open):
+        if (said := yes_or_no.stated(found)) and (said.is_sure or not answer or not len(answer)):
             return said
-        if is_open and (said := yes_or_no.likelier(found)):
+        if answer is None and (said := yes_or_no.likelier(found)):
             return said
         return self._reached(question, found, read) if answer is None else answer
 
