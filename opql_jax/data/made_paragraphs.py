@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opql_jax.core.checkout import load_toml
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.words import word_list
 from opql_jax.data.reading import titled
 from opql_jax.data.reading_examples import DOES_NOT, HELPS, NO, YES, ReadingExample
@@ -53,6 +54,8 @@ def paragraphs(
     surnames: Sequence[str], places: Sequence[str], rng: np.random.Generator, count: int
 ) -> Iterator[ReadingExample]:
     """Yields `count` questions about made paragraphs, some of each."""
+    if not (surnames and places):
+        raise InputError('paragraphs are made of surnames and places: found none of one of these')
     while count > 0:
         paragraph = _Paragraph(surnames, places, rng)
         for example in filter(None, (paragraph.question() for _ in range(_ASKED_OF_EACH))):
@@ -222,7 +225,8 @@ class _Paragraph:
         said = [other for other in self._stated if other.has(each.frame, asked)]
         if len({other.slots.get(answer) for other in said if not other.is_open}) > 1:
             return None
-        return self._example(pattern, asked, each.slots[answer], each.sentence)
+        found = self._example(pattern, asked, each.slots[answer], each.sentence)
+        return found if found.answers else None  # 'she' may be named in the other passage
 
     def _unstated(self, each: _Statement) -> ReadingExample | None:
         """A question about what a sentence names, which none answers."""
@@ -260,7 +264,7 @@ class _Paragraph:
         elif self._rng.random() < 0.5 and others and decides in slots:
             slots[decides], verdict = self._one(others), NO
         asked = _asked_about(pattern, slots)
-        if asked is None or sum(other.has(each.frame, asked) for other in self._stated) > 1:
+        if asked is None:
             return None
         rest = {slot: filler for slot, filler in asked.items() if slot != decides}
         if sum(other.has(each.frame, rest) for other in self._stated) > 1:

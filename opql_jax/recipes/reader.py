@@ -5,9 +5,10 @@ questions of several hops, the third all kinds, with whole documents that do not
 asked for, and films. The fourth adds all other questions that people asked: about sentences, about
 articles, and the steps of those of several hops; the fifth and the sixth read them again, without
 short ones. The seventh adds made paragraphs, in which several persons have and do the same kinds of
-things. What is released is the mean of the weights after the last two.
-Three of ten of the questions of several hops are left out, by their ids: the weights of
-`kb.calibration` are fitted to them, and figures are of them.
+things; that of the released weights read the first three again in place of the fifth. What is
+released is the mean of the weights after the last two. Three of ten of the questions of several
+hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are
+of them.
 """
 
 import functools
@@ -70,12 +71,11 @@ _OF_WORKS = (
     'located in the administrative territorial entity',
 )
 _OF_PLACES = ('place of birth', 'place of death', 'residence', 'headquarters location')
-# Documents that a question of the second stage is read with are drawn from so many.
-_RETRIEVED = 12
-
-
+# Places, and names of persons, that paragraphs are made of.
 _IN_ONE_WORD = re.compile('[A-Z][a-z]{3,11}')
 _IN_TWO_WORDS = re.compile('[A-Z][a-z]+ [A-Z][a-z]{2,10}')
+# Documents that a question of the second stage is read with are drawn from so many.
+_RETRIEVED = 12
 
 
 def is_left_out(question_id: str) -> bool:

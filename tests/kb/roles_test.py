@@ -97,6 +97,10 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
     Who is the current mayor? | The first mayor was Bo. | yes
     Who is the current mayor? | Bo, who was first elected in 2001, is mayor. | no
     Who edited it earlier? | It is edited by Bo from now on. | yes
+    Who led it in 1990? | Bo led it from 1990 to 1995. | no
+    Who was present at it? | Bo came, the first of many. | no
+    Who is the deputy mayor? | The mayor is Bo. | yes
+    Who is the mayor? | The mayor is Bo. | no
     Who edited it earlier? | Until 2001 Bo edited it, who now paints. | no
 """)
 def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence, has):
@@ -109,6 +113,7 @@ def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence,
     Who replaced Rasmus Holt? | Rasmus Holt | yes
     Who replaced Rasmus Holt? | Jens Holt | no
     Who beat Holt in the final? | Jens Orr | no
+    What is named after Ada Finch? | Ada Finch Museum | no
     What did Holt found after he left? | Holt | no
 """)
 def test_whom_a_question_names_beside_whom_it_asks_for(question, name, beside):

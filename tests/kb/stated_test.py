@@ -79,6 +79,7 @@ DOCUMENTS = {
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
     'firms': 'Dahl Works wants to buy Kolt Tools. Kolt Tools, which is based in Turku, employs 940 '
     'people.',
+    'kin': 'Ona Dell was born in Ghent. Ruud Dell is the son of Mila Dell, who was born in Namur.',
     'court': 'Paul Vane and Lidia Vane came to the court. He was born in Exeter.',
 }
 
@@ -115,6 +116,9 @@ DOCUMENTS = {
     Who set up the Guild of Harl? | Ivo Penn | yes
     How many people does Kolt Tools employ? | 940 | yes
     How many people does Dahl Works employ? | 940 | no
+    Where was the brother of Ona Dell born? | Ghent | no
+    Where was the mother of Ruud Dell born? | Namur | yes
+    Who built the belfry at Harl Bridge? | Jon Peto | no
     Where was Lidia Vane born? | Exeter | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

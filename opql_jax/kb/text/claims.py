@@ -106,11 +106,13 @@ _PREPOSITION = re.compile(
 )
 # How many words a sentence may have between two of a claim's, such as 'full' above, and which it
 # may not: who wrote of the survey, or wanted to lead it, has not led it.
+# And of how many words a claim is read.
+_MOST_WORDS = 20
 _MOST_BETWEEN, _MOST_IN_THINGS, _MOST_IN_PHRASES = 3, 8, 10
 _BREAKS = re.compile(
     rf"[^\w@]|['’]s|and|or|nor|but|that|which|wh\w+|if|as|against|until|{NOT}|{EXCEPT}|{ONCE}"
     rf'|{_PREPOSITION.pattern}|be|been|being|nearly|almost|hardly|barely|more|least|most|around'
-    r'|once|vice|deputy|acting|honorary|future|planned|proposed|unsuccessful\w*|alleged|fake|mock',
+    r'|once|vice|deputy|acting|assistant|associate|interim|retired|junior|joint|co|ex|elect|honorary|future|planned|proposed|unsuccessful\w*|alleged|fake|mock',
     re.IGNORECASE,
 )
 # What may stand before the subject: 'the widow of Ada' is another, and what is said 'in the novel'
@@ -136,6 +138,8 @@ _ENDED = re.compile(
     r'\b(?:until|till|(?:to|and|[–-]) [12]\d{3}|took over|replaced|succeeded|successor|resigned'
     r'|left|retired|stepped down|died)\b'
 )
+# What begins what may be about somebody else.
+_ASIDES = frozenset('when while as where although though because'.split())
 # What is the first, or the largest, is so of what the next word says.
 _OF_NEXT = re.compile(r'first|second|third|last|only|most|least|\w{2,}est')
 # What may follow the last word: 'surveyed the Harl valley' is not said of the Harl.
@@ -181,14 +185,17 @@ def judged(
     Its tokens, and those of the sentence before, are words and punctuation with marks for names,
     without articles, see `negation.rewritten`.
     """
+    if not 0 < len(claim.words) <= _MOST_WORDS:
+        return None
     tokens = [*_with_nouns(claim, _completed(claim, tokens), before)]
     for place, words, state, is_part in _subjects(claim, tokens):
         state = state._replace(subject=place - 1)
-        for end, reached in _ways(claim, words, tokens, place, state):
+        for end, reached in _ways(claim, words, tokens, place, state, set()):
             if found := _verdict(claim, tokens, end, reached, is_part):
                 word, probability = found
                 if claim.is_end:
-                    return ('no', probability) if word == 'yes' else None
+                    is_over = word == 'yes' and _is_for_good(tokens[end:])
+                    return ('no', probability) if is_over else None
                 return word, probability * (_LEFT_OUT if claim.about else 1)
     return None
 
@@ -276,9 +283,20 @@ def _is_past(verb: str) -> bool:
 
 
 def _ways(
-    claim: Claim, words: Sequence[str], tokens: Sequence[str], place: int, state: _State
+    claim: Claim,
+    words: Sequence[str],
+    tokens: Sequence[str],
+    place: int,
+    state: _State,
+    seen: set[tuple[int, int, _State]],
 ) -> Iterator[tuple[int, _State]]:
-    """Where the words of a claim end in a sentence, from a place on, and what that says then."""
+    """Where the words of a claim end in a sentence, from a place on, and what that says then.
+
+    Each way from `seen` states is tried once, as a word that is repeated has very many.
+    """
+    if (key := (len(words), place, state)) in seen:
+        return
+    seen.add(key)
     if not words:
         yield place, state
         return
@@ -300,7 +318,7 @@ def _ways(
             if reached.is_denied:
                 continue
             reached = reached._replace(is_denied=True, is_narrow=likeness is _OPPOSITE)
-        yield from _ways(claim, words[1:], tokens, at + 1, reached)
+        yield from _ways(claim, words[1:], tokens, at + 1, reached, seen)
 
 
 def _likeness(claim: Claim, words: Sequence[str], tokens: Sequence[str], at: int) -> str | None:
@@ -317,9 +335,14 @@ def _likeness(claim: Claim, words: Sequence[str], tokens: Sequence[str], at: int
         is_next = is_last or any(_alike(words[1], one) for one in tokens[at + 1 : at + 2])
         is_alike = is_year == bool(_YEAR.fullmatch(token))
         is_said = any(_number(one) == number for one in tokens)
-        if not is_said and is_next and is_alike and (is_once or not is_year):
+        counts = [one for one in tokens if _number(one) is not None and not _YEAR.fullmatch(one)]
+        is_whole = is_year or len(counts) == 1  # not two medals here and one there
+        if not is_said and is_whole and is_next and is_alike and (is_once or not is_year):
             return _OTHER
+    is_name = lambda one: one[0].isupper() or one[0] == '@'
+    joined = next(itertools.dropwhile(is_name, tokens[at:]), '.') in ('and', 'or', '&', ',')
     is_agent = at > 0 and tokens[at - 1] == 'by' and is_last and word[0] == '@'
+    is_agent = is_agent and not joined and word not in tokens[at:]
     return _OTHER if is_agent and is_once and claim.aux == 'was' and token[0].isupper() else None
 
 
@@ -494,6 +517,12 @@ def _described(before: str, word: str, gap: Sequence[str], state: _State) -> _St
     return state._replace(probability=_OF_LESS) if left and _OF_NEXT.fullmatch(before) else state
 
 
+def _is_for_good(after: Sequence[str]) -> bool:
+    """Whether what follows an end is only when it was: not 'for a week', nor 'and again'."""
+    said = list(itertools.takewhile(lambda one: one not in _ENDS, after))
+    return all(one in ('in', 'on') or one[0].isupper() or one[0].isdigit() for one in said)
+
+
 def _verdict(
     claim: Claim, tokens: Sequence[str], end: int, state: _State, is_part: bool
 ) -> tuple[str, float] | None:
@@ -501,6 +530,8 @@ def _verdict(
     after = list(itertools.takewhile(lambda one: one not in _ENDS, tokens[end:]))
     if not state.is_narrow:  # of another name the first word stands for all
         after = list(itertools.dropwhile(lambda one: one[0].isupper(), after))
+    if after[:1] in (['or'], ["'s"], ['’s']):
+        return None
     if after and words_of(after[0]) and not _FOLLOWS.fullmatch(after[0]):
         return None
     said = [*tokens[: state.subject], *tokens[state.since : end], *after]
@@ -516,7 +547,8 @@ def _verdict(
             return None
     is_over = state.is_over and claim.aux in ('is', 'does', 'do')
     if state.was:
-        is_over = state.is_over or bool(_ENDED.search(' '.join(tokens[end:])))
+        own = itertools.takewhile(lambda one: one not in _ASIDES, tokens[end:])
+        is_over = state.is_over or bool(_ENDED.search(' '.join(own)))
         if not is_over or state.is_denied:
             return None
     if is_over and state.is_denied:

@@ -46,6 +46,11 @@ _RIVAL = 0.5
 _OF_ANOTHER, _FAR = 0.3, 0.6
 # Factor if the sentence has none of the words of a fact that the question wants confirmed.
 _OTHER_WORDS = 0.5
+# What says that a name stands for what it owns, for a part of it, or for one of two.
+_OWNS = re.compile(r"['’]s [a-z]| or [A-Z]")
+_PART_OF = re.compile(
+    r'\b(?:half|parts?|shares?|some|preface|ending|cover|end|rest) (?:of|in|to) (?:the )?$'
+)
 # Nouns of places that may have the name of a country.
 _ANY_PLACE = ('place', 'birthplace', 'island', 'state')
 # Paths to an answer, of which the best is taken.
@@ -401,7 +406,7 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
     if found.of_another:
         return None, 0.0, True
     if _is_asked(comparison, found.name):
-        is_stated = not is_negated and _is_described(comparison, found)
+        is_stated = not (is_negated or _is_of_part(found)) and _is_described(comparison, found)
         return 'yes' if is_stated else None, *how_sure
     if is_negated or not comparison.exclusive:
         return None, 0.0, found.is_doubtful
@@ -432,6 +437,16 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         at = [probability for name, probability in within if country(name)]
         return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
     return 'no', found.probability, True  # one may have a place in it that no sentence tells of
+
+
+def _is_of_part(found: Found) -> bool:
+    """Whether a sentence ends with a part of what a fact is of: 'wrote the preface of Low Tide'."""
+    if not (found.fact and found.fact.sentence and found.fact.topic_span):
+        return False
+    spans = [span for span in (found.fact.topic_span, found.fact.target_span) if span]
+    start, end = max(spans)
+    text = found.fact.sentence
+    return bool(_OWNS.match(text, end) or _PART_OF.search(text[:start]))
 
 
 def _is_apart(place: str, found: Found) -> bool:

@@ -17,6 +17,10 @@ _RIVALS = tuple(
         'upper lower middle',
     )
 )
+# What makes a role another one: who is mayor is not the deputy mayor.
+_LESSER = re.compile(
+    r'\b(?:deputy|vice|assistant|associate|acting|interim|honorary|junior)(?= [a-z]|-[a-z])'
+)
 # In small letters, as 'the New Mill' may be old.
 _THE = re.compile(r'\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir) ([a-z]+)\b')
 # '2.2' of a release.
@@ -33,8 +37,13 @@ _YEAR = re.compile(r'(?<![\d.,])[12]\d{3}(?![\d%]|[.,]\d)')
 _IN_YEAR = re.compile(r'\b[Ii]n ([12]\d{3})\b')
 _RANGE = re.compile(r'\b(?:from|between|since|until|before|after|by)\b|\d{4}\s?[–-]')
 # What asks for what is so now or was so before, and what a sentence says that was or is.
-_ASKS_NOW = re.compile(r'\b(?:current|currently|present|now|today|nowadays)\b')
-_ASKS_BEFORE = re.compile(r'\b(?:earlier|before|previous|previously|former|formerly|originally)\b')
+_ASKS_NOW = re.compile(
+    r'\b(?:current|currently|(?<!was )(?<!were )(?<!is )present(?! at)|now|today|nowadays)\b'
+)
+_ASKS_BEFORE = re.compile(
+    r'\b(?:earlier|before(?! the\b| an?\b| it\b| this\b| that\b)|previous|previously|former'
+    r'|formerly|originally)\b'
+)
 _WAS_FIRST = re.compile(r'\b(?:first|original|former|previous|earlier)\b')
 _IS_NOW = re.compile(r'\b(?:now|currently|at present|today|still|these days)\b')
 _IS = re.compile(r"\b(?:is|are|has|have|present|current)\b|['’]s\b")
@@ -44,10 +53,11 @@ _WAS = re.compile(
     re.IGNORECASE,
 )
 # 'Fewer than in 2014' says nothing of 2014.
-_COMPARED = re.compile(r'\b(?:than|unlike|as|from) (?:in |that of |those of )?(?=[12]\d{3}\b)')
+_COMPARED = re.compile(r'\b(?:than|unlike|as) (?:in |that of |those of )?(?=[12]\d{3}\b)')
 # Whom a question names beside whom it asks for: 'Who was captain before Holt?'
 _BESIDE = re.compile(
-    r'\b(?:before|after|besides|except|than|succeed(?:ed)?|replaced?|followed?|preceded?|beat|beaten'
+    r'\b(?:before|(?<!named )(?<!called )after|besides|except|than|succeed(?:ed)?|replaced?'
+    r'|followed?|preceded?|beat|beaten'
     r'|defeated?) (?P<name>[A-Z][\w’-]*(?: [A-Z][\w’-]*)*)'
 )
 # Characters that are looked at.
@@ -93,6 +103,8 @@ def _is_noun(word: str) -> bool:
 
 def has_rival(question: str, sentence: str) -> bool:
     """Whether a sentence has, in place of a word or year of a question, only another one."""
+    if set(_LESSER.findall(question)) - set(_LESSER.findall(sentence)):
+        return True
     asked, said = (set(_THE.findall(text)) for text in (question, sentence))
     if any(asked & rivals and said & rivals and not asked & said & rivals for rivals in _RIVALS):
         return True
@@ -126,4 +138,5 @@ def _is_of_other_time(question: str, sentence: str) -> bool:
 def is_named_beside(question: str, name: str) -> bool:
     """Whether a question names somebody beside whom it asks for: Holt of 'Who led before Holt?'."""
     words = frozenset(words_of(name))
-    return any(frozenset(words_of(found['name'])) <= words for found in _BESIDE.finditer(question))
+    others = (frozenset(words_of(found['name'])) for found in _BESIDE.finditer(question))
+    return any(other and other <= words for other in others)

@@ -77,6 +77,22 @@ _KIN = tuple(
         'married marries marry',
     )
 )
+# Words of which one tells of the others: a mother has a daughter.
+_SAID_OF_KIN = tuple(
+    frozenset(words_of(words))
+    for words in (
+        'mother father parent son daughter child',
+        'brother sister sibling twin',
+        'wife husband spouse marry married widow partner',
+        'uncle aunt nephew niece',
+    )
+)
+# What else somebody is to somebody: "the rival of Low", "Low's rival".
+_SOMEBODYS = (
+    'mother|father|son|daughter|brother|sister|wife|husband|uncle|aunt|nephew|niece|cousin|rival'
+    '|neighbour|successor|predecessor|assistant|apprentice|boss'
+)
+_OF_KIN = re.compile(rf"\b(?:({_SOMEBODYS}) of [A-Z]|['’]s ({_SOMEBODYS})\b)")
 # What a wife may be called, too.
 _SPOUSES = frozenset(
     words_of('wife wives husband husbands widow widower married marries marry partner partners')
@@ -185,6 +201,14 @@ def asks_kin(question: str) -> bool:
     """Whether a question asks who is somebody's kin."""
     asked = words_of(_asked_role(question))
     return any(not kin.isdisjoint(asked) for kin in _KIN)
+
+
+def names_kin(question: str, passages: str) -> bool:
+    """Whether passages have words for the kin that a question names: 'the mother of Ann Low'."""
+    said = set(words_of(passages))
+    asked = [kin for found in _OF_KIN.finditer(question) for kin in words_of(found[1] or found[2])]
+    known = [next((words for words in _SAID_OF_KIN if kin in words), {kin}) for kin in asked]
+    return all(not said.isdisjoint(words) for words in known)
 
 
 def _asked_role(question: str) -> str:

@@ -16,9 +16,10 @@ from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
+from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_named_beside, is_of_other_owner
 from opql_jax.kb.text.relation_words import says
-from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold
+from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold, names_kin
 from opql_jax.kb.text.subject import is_about, is_before_gap, is_of_another
 from opql_jax.kb.text.wanted import is_person_noun, wanted_by
 from opql_jax.retrieval.words import words_of
@@ -27,6 +28,10 @@ from opql_jax.retrieval.words import words_of
 # it unsure, and if all say it of another.
 _FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.1
 _SENTENCE_ENDS = ('. ', '… ', '; ')
+# 'Who installed the gate at the mill?'
+_THING = re.compile(
+    r'[Ww]ho [a-z]+ (?:down |up |out )?the ([a-z]+)(?: (?:at|in|of|on|for|near)\b|\?)'
+)
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 _AND_WAS = re.compile(r'\band (?:was|were|is|are|had to be|has been|had been) ')
 
@@ -72,6 +77,8 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         and (not (part := _own_part(fact)) or says(relation, part))
         and may_hold(relation, _written(fact), passage)
         and _as_described(answer, passage)
+        and names_kin(asked, ' '.join(_passage(answer, each) for each in path))
+        and _has_object(asked, _near(answer, fact))
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
     )
     return 1.0 if is_stated else _UNSTATED
@@ -120,6 +127,14 @@ def _as_described(answer: Answer, passage: str) -> bool:
     ]
     said = set(words_of(passage))
     return all(said.issuperset(words) for words in described)
+
+
+def _has_object(question: str, text: str) -> bool:
+    """Whether a text has the thing of a question such as 'Who installed the gate?'."""
+    found = _THING.match(question)
+    thing, said = frozenset(words_of(found[1]) if found else ()), set(words_of(text))
+    known = [forms for forms in (thing, *FORMS) if not forms.isdisjoint(thing)]
+    return not known or any(not forms.isdisjoint(said) for forms in known)
 
 
 def _passage(answer: Answer, fact: Fact) -> str:

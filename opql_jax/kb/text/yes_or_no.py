@@ -47,6 +47,10 @@ _ARTICLES = frozenset(('the', 'a', 'an'))
 _WORDS = frozenset(('there', 'anybody', 'anything'))
 # Words of a subject that is no name, at most.
 _LONGEST_SUBJECT = 6
+# Names of a question, which have the marks '@0' to '@8'.
+_MOST_NAMES = 9
+# What says that what was over is so again.
+_AGAIN = re.compile(r'\b(?:again|back|still|return|re-?(?:join|gain|purchas|open))', re.IGNORECASE)
 _PREPOSITIONS = frozenset('in on at of by for from with to during'.split())
 # What is over by what: who sold a mill does not own it.
 _ENDS = tuple(
@@ -139,7 +143,7 @@ def _readings(answer: Answer) -> Iterator[_Asked]:
     names = list(_names(text, linked_names(answer.question, answer.store.vocab.kinds)))
     for marked in readings(text, names) if names else [mark_names(text, [])]:
         found = _ASKS.fullmatch(marked.text)
-        if not found or _NOT_ASKED.search(found['rest']):
+        if not found or _NOT_ASKED.search(found['rest']) or len(marked.names) > _MOST_NAMES:
             continue
         referents = {
             f'@{number}': Referent(name.entity, re.sub(r'^[Tt]he ', '', said))
@@ -208,7 +212,7 @@ def _claims(
     referents: Mapping[str, Referent],
 ) -> Iterator[Claim]:
     """What a question asks for, in the ways in which sentences may say it."""
-    if aux == 'has' and words[0] == 'been':
+    if aux == 'has' and words[:1] == ['been']:
         aux, words = 'was', words[1:]
     if lead:
         yield Claim(aux, subject, (*lead, *words), lead=len(lead))
@@ -268,6 +272,7 @@ def _says(
         parts = [whole, *map(_tokens, map(' '.join, _RELATIVE.findall(said)))]
         for claim, tokens in itertools.product(asked.claims, parts):
             is_about = all(_is_about(name, row) for name in claim.about)
+            is_about = is_about and not (claim.is_end and _AGAIN.search(row['text']))
             if is_about and (found := judged(claim, tokens, before)):
                 yield found, (start - cut, end - cut)
                 break
@@ -284,7 +289,7 @@ def _is_about(name: str, row: Mapping[str, Any]) -> bool:
 
 def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> str:
     """A sentence with marks for what a question names."""
-    pieces, place = [], start
+    pieces, place, text = [], start, text.replace('@', ' ')  # which marks begin with
     for first, last, mark in places:
         if first >= place:
             owns = "'s" if _OWNS.fullmatch(text[first:last]) else ''
