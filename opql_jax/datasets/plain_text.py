@@ -76,6 +76,8 @@ _FRONT_MATTER = re.compile(
 _STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.M | re.I)
 # A heading may end with one: 'Molde F.C.'
 _ABBREVIATED = re.compile(r'\b(?:(?:[A-Z]\.){2,}|(?:Jr|Sr|Inc|Ltd|Co|Corp)\.)$')
+# A link or a picture of Markdown, of which only the words are read.
+_LINK = re.compile(r'!?\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}(?: "[^"\n]{0,200}")?\)')
 # The longest line that may be a heading, unless it is one of Markdown.
 _MAX_HEADING = 100
 # A first line of this many files may be boilerplate, such as a copyright notice.
@@ -355,6 +357,8 @@ def document_from_record(record: object) -> Document:
 def _as_read(document: Document, is_filled: bool = True, is_markdown: bool = False) -> Document:
     """Brings a document into the form that names are found in and answers show; idempotent."""
     text = cleaned(document.text)
+    if is_markdown:
+        text = _LINK.sub(r'\1', text)
     text = restated(unfilled(text, is_markdown) if is_filled else text)
     title, about = (name and cleaned(name) for name in (document.title, document.title_entity))
     if about and (defined := subject(text)) and guides_to(about, defined):

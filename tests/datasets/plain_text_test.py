@@ -37,6 +37,14 @@ def write(tmp_path, **files):
         path.write_bytes(content if isinstance(content, bytes) else content.encode('utf-8'))
 
 
+def test_of_a_link_of_markdown_the_words_are_read(tmp_path):
+    linked = 'Their daughter [Ada Low](ada.md "her page") saw ![a map](x/map.png) of [1](York).'
+    write(tmp_path, a__md=linked, b__txt=linked)
+    _, documents = read(tmp_path)
+    a, b = (documents[name].text for name in sorted(documents))
+    assert a == 'Their daughter Ada Low saw a map of 1.' and b == linked
+
+
 def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_path):
     write(
         tmp_path,
