@@ -119,6 +119,7 @@ DOCUMENTS = {
     Where was the brother of Ona Dell born? | Ghent | no
     Where was the mother of Ruud Dell born? | Namur | yes
     Who built the belfry at Harl Bridge? | Jon Peto | no
+    Who was the builder of Harl Bridge? | Jon Peto | yes
     Where was Lidia Vane born? | Exeter | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):

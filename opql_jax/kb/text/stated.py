@@ -30,7 +30,8 @@ _FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.1
 _SENTENCE_ENDS = ('. ', '… ', '; ')
 # 'Who installed the gate at the mill?'
 _THING = re.compile(
-    r'[Ww]ho [a-z]+ (?:down |up |out )?the ([a-z]+)(?: (?:at|in|of|on|for|near)\b|\?)'
+    r'[Ww]ho (?!is\b|was\b|are\b|were\b)[a-z]+ (?:down |up |out )?the ([a-z]+)'
+    r'(?: (?:at|in|of|on|for|near)\b|\?)'
 )
 _DESCRIBED = re.compile(r'\bthe ([a-z-]+) $')
 _AND_WAS = re.compile(r'\band (?:was|were|is|are|had to be|has been|had been) ')
