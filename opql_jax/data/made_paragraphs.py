@@ -122,8 +122,7 @@ class _Paragraph:
             of_men = self._rng.random() < 0.5 if is_man is None else is_man
             related = self._is_man and self._rng.random() < _RELATED
             surname = self._one([*self._is_man]).split()[-1] if related else ''
-            names = 'names_of_men' if of_men else 'names_of_women'
-            first = self._one(sorted(word_list(names))).capitalize()
+            first = self._one(_first_names(of_men)).capitalize()
             return f'{first} {surname or self._one(self._surnames)}'
         if slot in 'LM':
             return self._one(self._places)
@@ -313,6 +312,12 @@ def _asked_about(pattern: str, slots: Mapping[str, str]) -> dict[str, str] | Non
     """What fills the slots of a question; None if something is lacking."""
     needed = _SLOT.findall(pattern)
     return {slot: slots[slot] for slot in needed} if set(needed) <= slots.keys() else None
+
+
+@functools.cache
+def _first_names(of_men: bool) -> list[str]:
+    """Those of men, or of women, in order."""
+    return sorted(word_list('names_of_men' if of_men else 'names_of_women'))
 
 
 @functools.cache

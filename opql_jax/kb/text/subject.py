@@ -98,8 +98,7 @@ def _begins_with_another(answer: Answer, fact: Fact) -> bool:
         return False
     (start, end), *_ = spans
     subject, said = _words(text[start:end]), _words(text)
-    about = [asked[a:b] for a, b in (*answer.question.topics, *written_as_names(asked))]
-    about += [answer.store.vocab.names[entity] for entity in _passed(answer)]
+    about = [*_topics(answer), *(asked[a:b] for a, b in written_as_names(asked))]
     topics = [words for name in about if (words := _words(name))]
     is_target = fact.target_span and fact.target_span[0] < end
     if start or is_target or not subject or not _IS_SUBJECT.match(text, end):
@@ -118,6 +117,13 @@ def _persons(answer: Answer, entities: Collection[int]) -> set[int]:
 def _passed(answer: Answer) -> set[int]:
     """The best entities of the steps before the last: what is asked about in the end."""
     return {int(hop.entities[0]) for hops in answer.traces for hop in hops[:-1]}
+
+
+def _topics(answer: Answer) -> list[str]:
+    """The topics of a question as it calls them, and the names of what its steps pass."""
+    question, names = answer.question, answer.store.vocab.names
+    called = [question.text[start:end] for start, end in question.topics]
+    return [*called, *(names[entity] for entity in _passed(answer))]
 
 
 def is_of_another(answer: Answer, fact: Fact) -> bool:
@@ -140,9 +146,7 @@ def is_of_another(answer: Answer, fact: Fact) -> bool:
         return False
     if fact.topic in asked_about(answer) and fact.topic_span and fact.topic_span[1] == told.start():
         return False  # however the sentence calls it
-    about = [question.text[a:b] for a, b in question.topics]
-    about += [answer.store.vocab.names[entity] for entity in _passed(answer)]
-    topics = [_words(name) for name in about]
+    topics = [_words(name) for name in _topics(answer)]
     others = [_words(said[a:b]) for a, b in written_as_names(said) if b == told.start()]
     if is_in_clause and any(name <= _words(said[told.end() :]) for name in topics):
         return False
