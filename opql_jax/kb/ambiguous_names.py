@@ -1,6 +1,7 @@
 """Names in questions that several entities have, or none: which are meant, or near."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import numpy as np
 
@@ -8,20 +9,49 @@ from opql_jax.core.terminal import hanging, one_line
 from opql_jax.corpus import tables
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.name_resolution import fold, is_one_word
+from opql_jax.corpus.question_linking import Named, written_as_names
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import facts_about
+from opql_jax.retrieval.words import words_of
 
 # Other meanings of a name that a note lists, and unknown names that one tells.
 _LISTED, _TOLD = 5, 3
+_FIRST_WORD = re.compile(r'(?:^|[.?!:]\s)\s*\S+')
+
+
+def unknown_names(text: str, found: Sequence[Named], words: Container[str]) -> tuple[str, ...]:
+    """What is written as a name in a question, and has words that no passage has.
+
+    First words of sentences, which have a capital anyway, count only where no name is found.
+
+    Args:
+        text: of the question.
+        found: the names in it that the text has.
+        words: of all passages.
+    """
+    known = [(each.start, each.end) for each in found]
+    known += [match.span() for match in _FIRST_WORD.finditer(text)] if found else ()
+    others = list(text)
+    for start, end in known:
+        others[start:end] = ' ' * (end - start)
+    is_known = lambda start, end: all(
+        word in words for word in words_of(''.join(others[start:end]))
+    )
+    return tuple(text[slice(*span)] for span in written_as_names(text) if not is_known(*span))
+
+
+def unknown_note(names: Sequence[str]) -> str:
+    """The note of an answer on names that the text does not have; '' without any."""
+    return f'the text has no name {" or ".join(map(short_repr, names[:_TOLD]))}' if names else ''
 
 
 def notes_on_names(store: FactStore, question: Question) -> Iterator[str]:
     """What to know about names in a question: which are unknown, what else others may mean."""
     vocab, linker = store.vocab, store.linker
-    if unknown := question.unknown[:_TOLD]:
-        near = vocab.did_you_mean(unknown[:1])  # of one, as all names are looked through
-        yield f'the text has no name {" or ".join(map(short_repr, unknown))}{near}'
+    if question.unknown:
+        near = vocab.did_you_mean(question.unknown[:1])  # of one, as all names are looked through
+        yield unknown_note(question.unknown) + near
     if store.memory is None:
         return
     for (start, end), taken in zip(question.topics, question.entities):

@@ -61,7 +61,7 @@ class Question:
         relations: [names, d_r] what it asks about each of its names, of unit length; none if that
             is not known.
         joined: pairs of names that 'and' or 'or' joins, as the ids of either.
-        left_out: further names, for which nothing is ranked, as they are too many.
+        notes: what to know about its names, in words.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Question:
     vector: np.ndarray
     relations: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0), np.float32))
     joined: Sequence[tuple[Sequence[int], Sequence[int]]] = ()
-    left_out: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 class Links(NamedTuple):

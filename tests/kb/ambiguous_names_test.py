@@ -27,6 +27,12 @@ def test_beside_known_names_a_note_tells_of_an_unknown_one_and_the_nearest(kb, q
     assert near in kb.ask(question).to_record(1)['note']
 
 
+def test_documents_found_for_an_unknown_name_come_with_a_note(kb):
+    unknown, known = kb.retrieve(['Did Schubert know Zorblatt?', 'Where was Schubert born?'], 2)
+    assert unknown.to_record()['note'] == "the text has no name 'Zorblatt'"
+    assert 'note' not in known.to_record()
+
+
 @pytest.mark.parametrize(
     'question',
     ['Where was Franz Schubert born?', 'Tell me: where was Schubert born?', 'Kindly, who is Lind?'],

@@ -15,10 +15,11 @@ from opql_jax.core import files, time_limit
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.json_lines import write_json_lines
-from opql_jax.corpus.question_linking import followed, joined
+from opql_jax.corpus.question_linking import followed, joined, left_out_note
 from opql_jax.corpus.questions import read_plain
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.ambiguous_names import unknown_names, unknown_note
 from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
@@ -106,7 +107,7 @@ class Retrieved(NamedTuple):
 
 
 class Documents(list[Retrieved]):
-    """Documents that answer a question, best first; `note` says what was left out, if anything."""
+    """Documents that answer a question, best first; `note` says what to know."""
 
     def __init__(self, documents: Iterable[Retrieved], question: str, note: str):
         super().__init__(documents)
@@ -140,7 +141,7 @@ _DOCUMENT = object_schema(
 SCHEMA = object_schema(
     {
         'question': 'what was asked',
-        'note': 'what was left out to bound the work; absent if nothing',
+        'note': 'names that the text does not have, what was left out to bound the work; or absent',
         'documents': ({'type': 'array', 'items': _DOCUMENT}, 'best first'),
     },
     optional=('note',),
@@ -229,16 +230,21 @@ class Retriever:
         """Questions as the index sees them."""
         if not texts:
             return []
-        names, others = zip(*(followed(self._store.linker.link(text)) for text in texts))
+        linked = [self._store.linker.link(text) for text in texts]
+        names, others = zip(*map(followed, linked))
         topics = [[(named.start, named.end) for named in each] for each in names]
         vectors, relations = self._encoder.encode_texts_and_topics(texts, topics)
         meant = lambda named: named.entities[:_CANDIDATES]
-        questions = []
-        for text, of, left, vector, asked in zip(texts, names, others, vectors, relations):
+        questions, words = [], self.index.word_ids
+        for text, found, of, left, vector, asked in zip(
+            texts, linked, names, others, vectors, relations
+        ):
             entities = [entity for named in of for entity in meant(named)]
             pairs = [(meant(one), meant(other)) for one, other in joined(text, of)]
-            left_out = [text[named.start : named.end] for named in left]
-            questions.append(Question(text, entities, vector, asked, pairs, left_out))
+            left_out = left_out_note([text[named.start : named.end] for named in left])
+            unknown = unknown_note(unknown_names(text, found, words))
+            notes = list(filter(None, (left_out, unknown)))
+            questions.append(Question(text, entities, vector, asked, pairs, notes))
         return questions
 
     def best_documents(
@@ -251,7 +257,7 @@ class Retriever:
                 first.setdefault(self.documents[passage.passage], passage)
                 if len(first) == k:
                     break
-            note = '; '.join(bounds(question.left_out, time_limit.is_cut()))
+            note = '; '.join([*question.notes, *bounds((), time_limit.is_cut())])
             yield Documents(map(self._retrieved, first.values()), question.text, note)
 
     def _retrieved(self, ranked: Ranked) -> Retrieved:

@@ -15,10 +15,11 @@ from opql_jax.core.hashing import params_hash
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.defined_terms import defines
 from opql_jax.corpus.json_lines import short_repr
-from opql_jax.corpus.question_linking import Named, followed, near_spellings, written_as_names
+from opql_jax.corpus.question_linking import Named, followed, near_spellings
 from opql_jax.corpus.questions import Question, parse_bracketed
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
+from opql_jax.kb.ambiguous_names import unknown_names
 from opql_jax.kb.answers import Answer, Hop
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import facts
@@ -47,7 +48,6 @@ LOOKED_AT, _DENIED = 3, 0.3
 # the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
-_FIRST_WORD = re.compile(r'(?:^|[.?!:]\s)\s*\S+')
 # Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
 _FEWEST_WORDS = 2
 # One is enough of what the text has: 'Who is the landlord?', 'Where is cardiology?'
@@ -173,7 +173,7 @@ class TextKB(VirtualKB):
             text, topic = parse_bracketed(text)
             return Question('ask', text, (topic,), (self.vocab.id(text[slice(*topic)]),), hops=hops)
         found = self.linker.link(text)
-        unknown = self._unknown_names(text, found)
+        unknown = unknown_names(text, found, self._index.passages_with_word)
         # Beside an unknown name a single word in lower case is none: 'Where did Zorblatt die?'.
         if unknown and all(text[each.start : each.end].islower() for each in found):
             found = [each for each in found if ' ' in text[each.start : each.end]]
@@ -188,23 +188,6 @@ class TextKB(VirtualKB):
             nameless = 'the question mentions no name that the text has'
             raise InputError(f'{nameless}: {short_repr(text)}{hint}')
         return dataclasses.replace(_linked_question(text, found), unknown=unknown)
-
-    def _unknown_names(self, text: str, found: Sequence[Named]) -> tuple[str, ...]:
-        """What is written as a name, and has words that no passage has, outside of those found.
-
-        First words of sentences, which have a capital anyway, count only where no name is found.
-        """
-        known = [(each.start, each.end) for each in found]
-        known += [match.span() for match in _FIRST_WORD.finditer(text)] if found else ()
-        others = list(text)
-        for start, end in known:
-            others[start:end] = ' ' * (end - start)
-        words = lambda start, end: {*words_of(''.join(others[start:end]))}
-        return tuple(
-            text[slice(*span)]
-            for span in written_as_names(text)
-            if not words(*span) <= self._index.passages_with_word.keys()
-        )
 
     @functools.cached_property
     def retriever(self) -> Retriever:
