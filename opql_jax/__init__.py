@@ -17,7 +17,7 @@ def index(texts, out, **options):
     `texts` are what `as_sources` takes, such as strings, documents or a table; `options` are those
     of `index_text`.
     """
-    from opql_jax.datasets.plain_text import as_sources  # as above
+    from opql_jax.datasets.text_records import as_sources  # as above
     from opql_jax.kb.text.index_text import index_text
 
     index_text(as_sources(texts), out, **options)

@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 
 from opql_jax import cli
-from opql_jax.datasets import plain_text
-from opql_jax.datasets.plain_text import as_sources
+from opql_jax.datasets import text_records
+from opql_jax.datasets.text_records import as_sources
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
         documents.append({'id': f'{name}{FAKE}', 'title': f'{name}{FAKE}', 'text': text})
     path = tmp_path_factory.mktemp('terminal') / 'kb'
     # They are not indexed any more, and a knowledge base that was received may hold them.
-    with mock.patch.object(plain_text, 'cleaned', lambda text: text):
+    with mock.patch.object(text_records, 'cleaned', lambda text: text):
         index_text(as_sources(documents), path, processes=1)
     return path
 

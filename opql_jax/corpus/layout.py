@@ -26,7 +26,7 @@ _LIGATURES = str.maketrans(dict(zip('ﬀﬁﬂﬃﬄﬅﬆ', ['ff', 'fi', 'fl', 
 _FENCE = re.compile(r'\s*(?:```|~~~)')
 _FRONT_MATTER = re.compile(r'(?:---|\+\+\+)[ \t]*')
 _UNDERLINE = re.compile(r'={3,}|-{3,}|\*{3,}|_{3,}|~{3,}|[-=+ ]{5,}')
-_HEADING = re.compile(r'\s{0,3}#{1,6}(?:\s|$)')
+_HEADING = re.compile(r'\s{0,3}(?:#{1,6}(?:\s|$)|(={1,6})[^=\n]{1,200}\1\s*$)')
 _ITEM = re.compile(
     r'(?P<indent>\s*)(?P<mark>[-*+•‣◦–—·]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|\^\d{1,3}'
     r'|\[\d{1,3}\])[ \t]+(?=\S)'

@@ -1,4 +1,4 @@
-"""The text of an HTML page, as people read it: without tags, scripts and styles."""
+"""The text of an HTML page, as people read it: without tags, scripts, styles and menus."""
 
 import html
 import re
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _SOFT_HYPHEN = '\xad'
-_UNREAD = frozenset({'script', 'style', 'title'})  # the title is read separately
+# The title is read separately.
+_UNREAD = frozenset({'nav', 'script', 'style', 'template', 'title'})
+# These begin behind a menu, even one that is not closed.
+_BEHIND_MENUS = frozenset({'article', 'h1', 'main'})
 _BLOCKS = frozenset(
     'address article aside blockquote br body dd details div dl dt '
     'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
@@ -90,7 +93,7 @@ class _Page:
         self.blocks: list[str] = []
         self.heading = ''  # the first one of level 1
         self.title: list[str] = []  # pieces of the first `<title>`
-        self._unread = ''  # the tag in which nothing is read
+        self._unread: list[str] = []  # the tags in which nothing is read, outermost first
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
         self._row: list[_Cell] | None = None  # the cells of the row that is open
@@ -114,7 +117,10 @@ class _Page:
             self._row.append(_Cell(False, []))
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
         self._in_drawing = self._in_drawing or tag == 'svg'
-        self._unread = tag if tag in _UNREAD else self._unread
+        if tag in _UNREAD:
+            self._unread.append(tag)
+        elif tag in _BEHIND_MENUS:
+            self._unread = [each for each in self._unread if each != 'nav']
 
     def end_tag(self, tag: str) -> None:
         if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
@@ -127,12 +133,12 @@ class _Page:
             self._in_drawing = False
         if tag == 'h1':
             self._in_heading = False
-        if tag == self._unread:
-            self._unread = ''
+        if tag in self._unread:
+            del self._unread[self._unread.index(tag) :]
 
     def add_text(self, data: str) -> None:
         data = data.replace(_SOFT_HYPHEN, '')
-        if self._unread == 'title':
+        if self._unread[-1:] == ['title']:
             # Drawings in a page have titles, too.
             if not (self._has_title or self._in_drawing) and (self.title or data.strip()):
                 self.title.append(data)

@@ -20,6 +20,8 @@ PAGES = {
     '<table><tr><td><p>one<p>two<td>x</table>': (None, 'one\ntwo\nx'),
     '<table><tr><td>a<table><tr><td>b<td>c|d</table>e</table>': (None, 'a\n| b | c\\|d |\ne'),
     '<script>never closed': (None, ''),
+    '<nav><ul><li>Home<script>x</script><li>Help</ul></nav>Ada': (None, 'Ada'),
+    '<nav>never closed<main>Ada<p>Byron': (None, 'Ada\nByron'),
 }  # fmt: skip
 
 

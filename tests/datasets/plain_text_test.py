@@ -1,5 +1,6 @@
 """Folders of plain text are read whole; what is no English text is rejected with its reason."""
 
+import base64
 import codecs
 import json
 import re
@@ -55,13 +56,32 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
         e__md='#' * 50 + '\n\n' + ENGLISH + 'It hailed.',
         f__md='\r\nLord Byron \r\n\t\r\n' + ENGLISH + 'It rained.',
         g__txt='Molde F.C.\n\n' + ENGLISH + 'It froze.',
+        h__txt='== Lord Byron ==\n' + ENGLISH + 'It thawed.\n=== Ada ===\nIt dripped.',
+        i__txt='Ada Byron\n=====\n' + ENGLISH + 'It poured.',
     )
     _, documents = read(tmp_path)
-    a, b, c, d, e, f, g = (documents[name] for name in sorted(documents))
+    a, b, c, d, e, f, g, h, i = (documents[name] for name in sorted(documents))
     assert (a.title, a.text) == ('C#', ENGLISH)
     assert b.text.startswith('Lord Byron') and c.text.startswith('#1')
     assert (d.title, g.title) == ('Ada Lovelace', 'Molde F.C.') and '#' not in e.title
     assert (f.title, f.text) == ('Lord Byron', ENGLISH + 'It rained.')
+    assert (h.title, h.text.split('\n')[1:]) == ('Lord Byron', ['=== Ada ===', 'It dripped.'])
+    assert (i.title, i.text) == ('Ada Byron', ENGLISH + 'It poured.')
+
+
+def test_a_mail_is_called_by_its_subject_and_says_who_wrote_it(tmp_path):
+    head = 'From: Ada Low <ada@x.org>\nTo: Bo Orr\nSubject: Re: The boat\n'
+    html = 'Content-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: base64\n\n'
+    page = base64.b64encode('<p>It was sold to Zoë Ash.</p>'.encode()).decode()
+    parts = f'--x\n{html}{page}\n--x\nContent-Disposition: attachment; filename="a.pdf"\n\n1\n'
+    several = f'{head}Content-Type: multipart/mixed; boundary="x"\n\n{parts}--x--\n'
+    write(tmp_path, a__eml=several, b__txt=head + '\n' + ENGLISH)
+    write(tmp_path, c__eml='Subject: x\nContent-Type: text/plain; charset=none\n\nIt rained.')
+    _, documents = read(tmp_path, max_reject_fraction=0.5)
+    a, b = (documents[f'texts/{name}'] for name in ('a.eml', 'b.txt'))
+    assert a.title == b.title == 'The boat' and b.text.startswith('From: Ada Low')
+    assert a.text.endswith('Attachment: a.pdf\n\nIt was sold to Zoë Ash.')
+    assert rejected(tmp_path) == {'texts/c.eml': 'no mail that can be read: unknown encoding: none'}
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):
@@ -70,7 +90,7 @@ def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_me
     write(tmp_path, **{'12__txt': 'Ada Lovelace was born on 12 May.'})  # numbered, not about it
     _, documents = read(tmp_path)
     assert documents['texts/12.txt'].title_entity != '12'
-    assert documents['texts/ada_lovelace.txt'].title_entity == 'ada lovelace'
+    assert documents['texts/ada_lovelace.txt'].title == 'Ada Lovelace'
     notes = documents['texts/notes.txt']
     assert (notes.title, notes.title_entity) == ('notes', None)
     assert documents['texts/sentence.txt'].text.startswith('It rained.')

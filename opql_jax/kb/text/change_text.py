@@ -29,13 +29,8 @@ from opql_jax.corpus.documents import Document, read_documents
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.plain_text import (
-    PlainText,
-    StoredText,
-    document_from_record,
-    documents_from_records,
-    link_names,
-)
+from opql_jax.datasets.plain_text import PlainText, StoredText, link_names
+from opql_jax.datasets.text_records import document_from_record, documents_from_records
 from opql_jax.kb.text.forget_sentences import find_entities, find_sentences, without
 from opql_jax.kb.text.index_text import (
     CACHE,
