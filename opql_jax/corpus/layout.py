@@ -192,6 +192,12 @@ def is_label(line: str) -> bool:
     return len(label['label'].split()) <= _LABEL_WORDS
 
 
+def is_item_number(text: str, start: int, end: int) -> bool:
+    """Whether text[start:end] numbers an item of a list, as the '3' of '3. Report damage.' does."""
+    item = _ITEM.match(text, text.rfind('\n', 0, start) + 1)
+    return bool(item) and item['mark'].strip('().[]^') == text[start:end] and start < item.end()
+
+
 def goes_on(line: str) -> bool:
     """Whether a line ends where no sentence, item or heading does, as behind "the"; else it may."""
     return _GOES_ON.search(line, max(0, len(line) - _LONGEST_GOING_ON)) is not None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import UNKNOWN_KIND, EntityVocab
-from opql_jax.corpus.layout import is_label
+from opql_jax.corpus.layout import is_item_number, is_label
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_kinds import PARTNERS, by_words, labelled_kind, persons, places
 from opql_jax.corpus.spans import MAX_NAME, POSSESSIVE, VALUES, Span, starting_in
@@ -162,10 +162,14 @@ _GREETING = re.compile(r'Dear (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
 
+# Before the first word of an item, its indentation aside.
+_ITEM_MARK = re.compile(r'(?:^|\n)\s*(?:[-*+•–·]|\d{1,3}\))$')
+
+
 def begins_sentence(text: str, start: int) -> bool:
     """Whether a sentence, or what stands in for one, begins at a place of a text."""
     before = text[max(0, start - 8) : start].rstrip(' "“‘(\'')
-    return before[-1:] in ('', '.', '!', '?', ':', '\n')
+    return before[-1:] in ('', '.', '!', '?', ':', '\n') or bool(_ITEM_MARK.search(before))
 
 
 def trim(text: str, spans: Sequence[Span]) -> list[Span]:
@@ -256,17 +260,24 @@ _MODIFIERS = re.compile(
     r'|the|under|until|up to|(?:spring|summer|autumn|fall|winter) of)[\s-]+)+',
     re.I,
 )
-_RANGE = re.compile(r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)')
+_RANGE = re.compile(
+    r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)(?!\d\d-\d\d\b)'
+)
 _DAY = re.compile(rf'(?<!\d){_ORDINAL} (?:of )?$')
 _LONGEST_DAY = len('31st of ')
 
 
 def values(text: str, spans: Sequence[Span]) -> list[Span]:
-    """Dates and quantities without "about", both ends of a range; "recent years" names no time."""
+    """Dates and quantities without "about", both ends of a range; "recent years" names no time.
+
+    Nor is the number of a list's item a quantity.
+    """
     found = []
     for span in spans:
         if span.kind not in VALUES:
             found.append(span)
+            continue
+        if is_item_number(text, span.start, span.end):
             continue
         start = span.start
         while start < span.end:

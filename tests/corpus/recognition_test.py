@@ -40,11 +40,13 @@ RULED = [
     # A value is without its modifier, and a range is two.
     ('values', 'took [about 300|quantity], [between 12 and 15|quantity]', ['300', '12', '15']),
     ('values', 'in [1899 – 1905|date], 1 [May 1955|date]', ['1899', '1905', '1 May 1955']),
+    ('values', 'on [2021-03-04|date], in [1914-18|date]', ['2021-03-04', '1914', '18']),
     ('values', 'for [many years|date] in [the early 19th century|date]', ['19th century']),
     ('values', 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
         ['12 June 1990', 'March 3, 1988']),
     ('values', 'born the 3rd of [May 1902|date] or [12|quantity] [December 1981|date]',
         ['3rd of May 1902', '12 December 1981']),
+    ('values', 'Rules\n[1|quantity]. Row.\n  [12|quantity]) Pay [40|quantity].', ['40']),
     # A measure is one with its unit.
     ('with_units', 'of [1,400|quantity] acres has [30|quantity] goats.', ['1,400 acres', '30']),
     ('with_units', '[1500|date] square miles in [1500|date]', ['1500 square miles', '1500']),
@@ -63,7 +65,7 @@ RULED = [
     # gives them a capital.
     ('capitalised', 'the Institute of Folding in [Bern].', ['Institute of Folding', 'Bern']),
     ('capitalised', 'It was a day of rain. Rain fell. However, Kuno stayed.', ['Kuno']),
-    ('capitalised', 'Set in [Bern], it lost. Swabs were sent.', ['Bern']),
+    ('capitalised', 'Set in [Bern], it lost. Swabs were sent.\n- Bread\n2) Tins', ['Bern']),
     ('capitalised',
         'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.',
         ['Foulsyke', 'Karsk', 'Savoy']),

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from opql_jax.corpus.layout import is_item_number
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.corpus.questions import Question
 from opql_jax.corpus.splitting import text_start
@@ -107,8 +108,8 @@ class EvidenceFinder:
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
         """A span without punctuation around it: its characters, its text, its entity or -1.
 
-        None if nothing is left, or a word that stands for something, or it begins in the title and
-        ends in the text, or in one sentence and ends in another.
+        None if nothing is left, or a word that stands for something, or the number of an item, or
+        it begins in the title and ends in the text, or in one sentence and ends in another.
         """
         index = self._retriever.index
         title, text = index.titles[number], index.texts[number]
@@ -126,6 +127,8 @@ class EvidenceFinder:
         if whole[start:end][:1].isdigit() and (of := _DIMENSION.search(whole, start, end)):
             end = of.start()
         if start >= end or start < cut < end:
+            return None
+        if start >= cut and is_item_number(text, start - cut, end - cut):
             return None
         row = self._prepared.passage(number)
         shift = text_start(row) - cut
