@@ -327,7 +327,6 @@ def test_what_no_sentence_says_the_reader_takes_for_yes_or_no_without_being_sure
     Why did the Harl Bridge open? | why
     How did Joel Stern die? | how
     What is the longest bridge of Joel Stern? | longest
-    Who won more prizes, Joel Stern or Amara Finch? | compares
 """)
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     record, shown = kb.ask(question).to_record(3), views.ask(kb, question)

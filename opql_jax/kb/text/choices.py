@@ -11,7 +11,13 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold, without_brackets
 from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
-from opql_jax.kb.text.marked_questions import Name, Side, find_pair, readings
+from opql_jax.kb.text.marked_questions import (
+    MOST_CHARACTERS,
+    Name,
+    Side,
+    find_pair,
+    readings,
+)
 
 # Pseudo-count of each of the two, and the most that their probabilities may be, so that neither is
 # sure: the reader, which was taught by few such questions, is right in 7 of 10, whatever it says.
@@ -27,12 +33,17 @@ _OFFERS = tuple(
         r'(?:which|who|what)\b.*[,:;] ?X',
     )
 )
+# The two in a question's own words: 'Which is higher, the rent or the deposit?'
+_SPOKEN = re.compile(
+    r'(?:which|who|what)\b[^,\n]*[,:;] (?P<left>[^,\n]{1,60}?),? or (?P<right>[^,?\n]{1,60})[\s?]*',
+    re.I,
+)
 # Another name beside the two.
 _THIRD = re.compile(r'@\d+,? ?(?:and |or )?X')
 
 
 def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
-    """The two of a question's names (`marked_questions.names_of`) that it offers, if it does."""
+    """The two names or words that a question offers; `names` are `marked_questions.names_of`."""
     for marked in readings(text, names):
         pair = find_pair(marked.text)
         if not pair:
@@ -42,11 +53,14 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
         offers = _OFFERS if pair.word == 'or' else _OFFERS[:1]
         if any(pattern.fullmatch(pair.text) for pattern in offers):
             return marked.side(pair.left), marked.side(pair.right)
+    if len(text) <= MOST_CHARACTERS and (spoken := _SPOKEN.fullmatch(text)):
+        left, right = (Side(spoken[side], -1, ()) for side in ('left', 'right'))
+        return left, right
     return None
 
 
-def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
-    """What was read, without all but the two names that the question offers, the likelier first."""
+def chosen(answer: Answer, sides: tuple[Side, Side], note: str = '') -> Answer:
+    """What was read, without all but the two that the question offers, the likelier first."""
     assert answer.probabilities is not None  # what was read has them
     of_side: dict[int, list[int]] = {0: [], 1: []}
     for place, entity in enumerate(answer.entities.tolist()):
@@ -62,11 +76,19 @@ def chosen(answer: Answer, sides: tuple[Side, Side]) -> Answer:
     total = sum(known.values()) + 2 * _PRIOR
     likely = [min((known[number] + _PRIOR) / total, _MOST) for number in ranked]
     shares = np.array(likely, np.float32)
+    best = {number: int(answer.entities[of_side[number][0]]) for number in ranked}
+    # What was read, 'eel' of 'the smoked eel', goes by the question's words.
+    phrases = list(answer.phrases)
+    for number, entity in best.items():
+        if entity < 0 and fold(phrases[-1 - entity]) in fold(sides[number].name):
+            phrases[-1 - entity] = sides[number].name
     return dataclasses.replace(
         answer,
-        entities=answer.entities[[of_side[number][0] for number in ranked]],
+        entities=np.array(list(best.values())),
         weights=shares / shares.sum(),
         probabilities=shares,
+        phrases=tuple(phrases),
+        note=answer.note or note,
     )
 
 

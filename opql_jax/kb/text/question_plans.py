@@ -148,11 +148,19 @@ YES_OR_NO = re.compile(
     re.IGNORECASE,
 )
 _COMPARISON = re.compile(
-    r'\b(?:first|last|older|younger|earlier|later|more|less|fewer|larger|smaller|bigger|higher'
-    r'|taller|longer|shorter|newer|same|both)\b',
+    r'\b(?:first|last|more|less|same|both|better|worse'
+    r'|(?:old|young|earl[iy]|lat|few|larg|small|bigg|high|low|tall|long|short|new|heav[iy]|wid|fast|slow|deep|cheap|larg|near|strong)e?r)\b',
     re.IGNORECASE,
 )
 _OR_AND = re.compile(r'\b(?:or|and)\b', re.IGNORECASE)
+
+
+def compares(text: str) -> bool:
+    """Whether a question compares two things."""
+    return any(
+        (word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end())
+        for line in text.split('\n')
+    )
 
 
 def is_question(text: str) -> bool:
@@ -196,10 +204,7 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
             'this asks for yes or no in a way that is not understood: what follows is what the '
             'text says about its names'
         )
-    if any(
-        (word := _COMPARISON.search(line)) and _OR_AND.search(line, word.end())
-        for line in text.split('\n')
-    ):
+    if compares(text):
         return (
             'this compares in a way that is not understood: what follows is what the text says '
             'about each of its names'

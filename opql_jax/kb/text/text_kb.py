@@ -158,8 +158,10 @@ class TextKB(VirtualKB):
         """What was found for a question that compares nothing, as far as it may answer that."""
         found = self._of(found, question)
         why = question_plans.out_of_reach(question.text)
-        if read and not why and (sides := self._answerer.offered(question)):
-            return choices.chosen(_without_denied(found), sides)
+        compares = question_plans.compares(question.text)
+        if read and (compares or not why) and (sides := self._answerer.offered(question)):
+            note = 'this compares in a way that is not understood: the reader chose'
+            return choices.chosen(_without_denied(found), sides, note if compares else '')
         if why:
             paths = found.paths(int(found.entities[0]), 1) if len(found) else []
             said = ' '.join(fact.sentence or '' for path in paths for fact in path)
