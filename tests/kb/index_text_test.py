@@ -122,6 +122,12 @@ def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path, monkeypatch,
     monkeypatch.setattr(batch_cache, 'remove', no_permission)  # it is done all the same
     index_text([folder / 'articles'], tmp_path / 'kb', processes=1)
     assert 'what no version needs was left: batch: not permitted' in caplog.text
+    shutil.copytree(folder / 'articles', tmp_path / 'articles')
+    gone = sorted((tmp_path / 'articles').iterdir())[0]
+    gone.unlink()
+    index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)
+    assert f"any more: 'articles/{gone.name}'; see `opql remove" in caplog.text
+    assert content(tmp_path / 'kb') == before
     write(tmp_path / 'articles', {'Another': 'Another text is about Ada Lovelace and London.'})
     with pytest.raises(InputError, match='1 new and 0 changed documents.*opql add'):
         index_text([tmp_path / 'articles'], tmp_path / 'kb', processes=1)

@@ -161,6 +161,10 @@ def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
             add = f'opql add {folder.path} {shlex.join(reader.on_disk)}{replace}'
         differs = f'the sources have {len(new)} new and {len(changed)} changed documents ({shown})'
         raise InputError(f'{folder.path} was made of other text: {differs}. To take them in: {add}')
+    read = {document.id for document in documents} | {document.text for document in documents}
+    if gone := [one.id for one in known.values() if read.isdisjoint((one.id, one.text))]:
+        remove = f'opql remove {folder.path} --document ID'
+        _log.warning('no source has these documents any more: %s; see `%s`', some(gone), remove)
 
 
 def _check_free(folder: KBFolder) -> None:
