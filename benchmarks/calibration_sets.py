@@ -13,6 +13,7 @@ state them are left out of the text:
     pools       as many small knowledge bases, of six documents for one question of HotpotQA each,
                         half of them without what answers it
     films       some of MetaQA's films, and questions of one and two hops
+    written     as many small knowledge bases, of six documents that were written with questions
     labelled    documents of Re-DocRED and T-REx, and questions of two hops made of their labels,
                 see comparisons.py
 """
@@ -28,6 +29,7 @@ from timing import DATA, make_parser, show
 
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.data import written_questions
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
 from opql_jax.recipes.retrieval import records
@@ -166,6 +168,30 @@ def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
         yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
 
 
+def written(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """Documents that were written with questions, and that the reader was not trained with."""
+    found = [one for one in written_questions.documents() if is_left_out(one.title)]
+    found = some(found, len(found), rng)
+    pools = [found[start : start + POOL] for start in range(0, len(found), POOL)]
+    for pool in pools:
+        kept = [
+            {
+                'id': one.title,
+                'title': one.title,
+                'text': '\n\n'.join(p.text for p in one.paragraphs),
+            }
+            for one in pool
+        ]
+        questions = [
+            asked({'id': question.text, 'question': question.text}, question.answers)
+            for one in pool
+            for paragraph in one.paragraphs
+            for question in paragraph.questions
+            if not question.verdict
+        ]
+        yield kept, some(questions, max(options.questions // len(pools), 1), rng)
+
+
 def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     """Some films, and questions about them that the text answers fully or not at all."""
     kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
@@ -207,6 +233,7 @@ SETS = {
     'musique': functools.partial(multihop, name='musique'),
     'pools': pools,
     'films': films,
+    'written': written,
 }
 
 if __name__ == '__main__':

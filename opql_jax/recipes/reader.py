@@ -1,17 +1,19 @@
-"""The reader, trained in seven stages on public questions and labelled sentences, and its release.
+"""The reader, trained in eight stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
 asked for, and films. The fourth adds all other questions that people asked: about sentences, about
 articles, and the steps of those of several hops; the fifth and the sixth read them again, without
 short ones. The seventh adds made paragraphs, in which several persons have and do the same kinds of
-things; that of the released weights read the first three again in place of the fifth. What is
-released is the mean of the weights after the last two. Three of ten of the questions of several
-hops are left out, by their ids: the weights of `kb.calibration` are fitted to them, and figures are
-of them.
+things; that of the released weights read the first three again in place of the fifth. The eighth
+adds documents that were written for this, with questions. What is released is the mean of the
+weights after the last two. Three of ten of the questions of several hops are left out, by their
+ids, and of the written documents, by their titles: the weights of `kb.calibration` are fitted to
+them, and figures are of them.
 """
 
 import functools
+import itertools
 import pathlib
 import re
 import tempfile
@@ -25,7 +27,7 @@ import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.data import made_paragraphs, reading_examples
+from opql_jax.data import made_paragraphs, reading_examples, written_questions
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 from opql_jax.kb.open_kb import open_kb
@@ -51,9 +53,11 @@ FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
 DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 # Examples of the seventh stage: of made paragraphs, and of the fifth.
 PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
+# How often the eighth reads each question about what was written, and examples of the seventh.
+TIMES_WRITTEN, SEVENTH_AGAIN = 2, 5000
 CARD = 'docs/reader_card.md'
 # The share of the last stage in the mean of its weights and those of the stage before.
-LATER = 0.5
+LATER = 0.75
 # At least so many of each, of however few percent.
 _FEWEST = 40
 # Relations whose topics are people, or things that are made or led.
@@ -287,7 +291,22 @@ def seventh_examples(
     return _write(output, [*made, *again])
 
 
+def eighth_examples(seventh: str, output: str, percent: float, seed: int) -> dict[str, int]:
+    """Writes the examples of the eighth stage; returns how many there are.
+
+    Some of the `seventh` stage are read again.
+    """
+    rng = np.random.default_rng(seed + 3)
+    documents = [each for each in written_questions.documents() if not is_left_out(each.title)]
+    documents = documents[: _count(percent, len(documents))]
+    written = (written_questions.examples(documents, rng) for _ in range(TIMES_WRITTEN))
+    again = list(reading_examples.read_examples(seventh))
+    again = _drawn(again, _count(percent, SEVENTH_AGAIN), rng)
+    return _write(output, [*itertools.chain(*written), *again])
+
+
 _ROWS = {48: 4, 72: 5, 96: 5, 128: 7, 192: 9, 320: 5, 448: 5}
+_ROWS_WRITTEN = {48: 3, 72: 3, 96: 4, 128: 6, 192: 8, 320: 6, 448: 5}
 # {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
 # examples are so long.
 STAGES = {
@@ -301,6 +320,7 @@ STAGES = {
         (600, 1.2e-4, {48: 3, 72: 6, 96: 6, 128: 8, 192: 8, 320: 3, 448: 4}),
         'seventh.jsonl',
     ),
+    'reader-8': ((600, 1.2e-4, _ROWS_WRITTEN), 'eighth.jsonl'),
 }
 
 
@@ -358,7 +378,7 @@ def steps(options: Options) -> list[Step | Function]:
     text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
     films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
     seventh = {key: first[key] for key in ('labelled', 'names')} | {'fifth': file('fifth')}
-    both = {'before': Output('release-6'), 'after': Output('release-7'), 'output': Output('reader')}
+    both = {'before': Output('release-7'), 'after': Output('release-8'), 'output': Output('reader')}
     return [
         write('first', first_examples, **first),
         *(step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]),
@@ -371,10 +391,11 @@ def steps(options: Options) -> list[Step | Function]:
         write('fourth', later_examples, fewest_words=1, **later),
         write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
         write('seventh', seventh_examples, **seventh),
+        write('eighth', eighth_examples, seventh=file('seventh')),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
-        release('reader-6', 'release-6', CARD),
         release('reader-7', 'release-7', CARD),
+        release('reader-8', 'release-8', CARD),
         Function('reader', mean_weights, both, 'reader'),
     ]
 

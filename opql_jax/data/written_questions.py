@@ -1,0 +1,163 @@
+"""Documents that were written for this project, each paragraph with questions about it.
+
+A file is plain text:
+
+    # Title
+    A paragraph. Its lines are one below another.
+    Q: Who designed the bridge?
+    A: Novotna | Ewa Novotna
+    Q: Who painted it?
+    A: -
+    Q: Is it open?
+    A: no
+
+An answer stands word for word in the paragraph, the best first; `-` says that it does not answer.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from opql_jax.core.errors import InputError
+from opql_jax.corpus.json_lines import read_text
+from opql_jax.data.reading import titled
+from opql_jax.data.reading_examples import (
+    DOES_NOT,
+    HELPS,
+    NO,
+    YES,
+    ReadingExample,
+    occurrences,
+)
+
+_FOLDER = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
+_TITLE, _QUESTION, _ANSWER, _OR, _NONE = '# ', 'Q: ', 'A: ', ' | ', '-'
+# How often none, one, two and three paragraphs stand beside the one that is asked, and how many of
+# other documents are drawn among those of its own.
+_OTHERS, _FAR = (0.4, 0.35, 0.15, 0.1), 3
+# How often the paragraph that answers is left out, and a title is read.
+_LEFT_OUT, _TITLED = 0.12, 0.7
+
+
+class WrittenQuestion(NamedTuple):
+    """A question about a paragraph; without answers and verdict the paragraph does not answer."""
+
+    text: str
+    answers: tuple[str, ...]  # as they stand in the paragraph
+    verdict: str  # YES, NO or ''
+
+
+class WrittenParagraph(NamedTuple):
+    """A paragraph and what is asked about it."""
+
+    text: str
+    questions: list[WrittenQuestion]
+
+
+class WrittenDocument(NamedTuple):
+    """A document of some paragraphs."""
+
+    title: str
+    paragraphs: list[WrittenParagraph]
+
+
+def documents() -> list[WrittenDocument]:
+    """All documents that come with the package."""
+    return [document for path in sorted(_FOLDER.glob('*.txt')) for document in read_written(path)]
+
+
+def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
+    """The documents of a file; InputError names file and line."""
+    documents: list[WrittenDocument] = []
+    lines: list[str] = []
+    asked = ''
+    for number, line in enumerate([*read_text(path).split('\n'), ''], 1):
+        line = line.rstrip()
+        told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
+        is_answer = line.startswith(_ANSWER)
+        if bool(asked) != is_answer:
+            raise told('a question without an answer' if asked else 'an answer without a question')
+        if line.startswith(_TITLE):
+            documents.append(WrittenDocument(line[len(_TITLE) :], []))
+        elif is_answer:
+            paragraph = documents[-1].paragraphs[-1]
+            question = _question(asked, line[len(_ANSWER) :], paragraph.text)
+            if question is None:
+                raise told('the answer is not in the paragraph')
+            paragraph.questions.append(question)
+            asked = ''
+        elif line.startswith(_QUESTION):
+            if lines:
+                documents[-1].paragraphs.append(WrittenParagraph('\n'.join(lines), []))
+            elif not (documents and documents[-1].paragraphs):
+                raise told('a question before a paragraph')
+            lines, asked = [], line[len(_QUESTION) :]
+        elif line:
+            if not documents:
+                raise told('a paragraph without a title')
+            lines.append(line)
+        elif lines:
+            raise told('a paragraph without a question')
+    if not documents:
+        raise InputError(f'{path}: no document in the file')
+    return documents
+
+
+def _question(asked: str, answer: str, text: str) -> WrittenQuestion | None:
+    if answer == _NONE:
+        return WrittenQuestion(asked, (), '')
+    if answer in (YES, NO):
+        return WrittenQuestion(asked, (), answer)
+    answers = tuple(answer.split(_OR))
+    return WrittenQuestion(asked, answers, '') if occurrences(answers, [text]) else None
+
+
+def examples(
+    documents: Sequence[WrittenDocument], rng: np.random.Generator
+) -> Iterator[ReadingExample]:
+    """Yields an example of each question: its paragraph among others, in a random order."""
+    far = [
+        titled(document.title, paragraph.text)
+        for document in documents
+        for paragraph in document.paragraphs
+    ]
+    for document in documents:
+        for paragraph in document.paragraphs:
+            for question in paragraph.questions:
+                title = document.title if rng.random() < _TITLED else ''
+                near = [
+                    titled(title, each.text)
+                    for each in document.paragraphs
+                    if each is not paragraph
+                ]
+                yield _example(question, titled(title, paragraph.text), near, far, rng)
+
+
+def _example(
+    question: WrittenQuestion,
+    text: str,
+    near: Sequence[str],
+    far: Sequence[str],
+    rng: np.random.Generator,
+) -> ReadingExample:
+    others = [*near, *(each for each in _some(far, _FAR, rng) if not each.endswith(text))]
+    others = _some(list(dict.fromkeys(others)), int(rng.choice(len(_OTHERS), p=_OTHERS)), rng)
+    left_out = bool(others) and rng.random() < _LEFT_OUT
+    texts = others if left_out else [text, *others]
+    texts = [texts[i] for i in rng.permutation(len(texts))]
+    places: list[tuple[int, int, int]] = []
+    verdict, supports = '', [DOES_NOT] * len(texts)
+    if not left_out and (question.answers or question.verdict):
+        at = texts.index(text)
+        supports[at] = HELPS
+        places, verdict = occurrences(question.answers, texts, [at]), question.verdict
+    return ReadingExample(
+        'written', question.text, tuple(texts), tuple(places), tuple(supports), verdict
+    )
+
+
+def _some(items: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
+    return [items[i] for i in rng.permutation(len(items))[:count]]
