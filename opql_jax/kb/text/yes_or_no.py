@@ -17,6 +17,7 @@ import numpy as np
 
 from opql_jax.corpus.spans import VALUES
 from opql_jax.kb.answers import Answer
+from opql_jax.kb.calibration import LEAST
 from opql_jax.kb.text import values
 from opql_jax.kb.text.claims import NOUN, Claim, judged
 from opql_jax.kb.text.comparison import linked_names
@@ -33,6 +34,8 @@ _AUX = {'are': 'is', 'were': 'was', 'have': 'has', 'had': 'has', 'may': 'can'}
 _OR = re.compile(r'\bor\b')
 # The greatest probability of what the reader alone takes to be so, which is unsure, and its note.
 _LIKELIER = 0.55
+# How often a question is answered with yes for once that the reader's examples are, beside no.
+_YES = 4.0
 _NOT_SAID = 'no sentence says this in words: the reader takes it so'
 _NOT_ASKED = re.compile(r'\b(?:same|different|both|or|not|never|than)\b')
 _NUMBER, _NEAR = re.compile(r' \d[\w.]*\b'), 30
@@ -106,7 +109,9 @@ def likelier(answer: Answer) -> Answer | None:
     if answer.evidence is None or _OR.search(answer.question.text):
         return None
     reading, asked = answer.evidence.reading, frozenset(words_of(answer.question.text))
-    word, probability = max(('yes', reading.yes), ('no', reading.no), key=lambda pair: pair[1])
+    decided = reading.yes + reading.no
+    yes = _YES * reading.yes / max(_YES * reading.yes + reading.no, LEAST)
+    word, probability = max(('yes', yes), ('no', 1 - yes), key=lambda pair: pair[1])
     found = []
     for number, passage in enumerate(answer.evidence.passages):
         row = answer.store.prepared.passage(passage)
@@ -116,9 +121,9 @@ def likelier(answer: Answer) -> Answer | None:
             shared = len(asked.intersection(words_of(row['text'][start:end])))
             found.append((shared, -number, Span(number, start - cut, end - cut, 1.0)))
     shared, _, span = max(found, key=lambda each: each[:2], default=(0, 0, None))
-    if reading.unanswered > probability or not shared or span is None:
+    if reading.unanswered > decided or not shared or span is None:
         return None
-    return _with(answer, word, min(probability, _LIKELIER), span, _NOT_SAID)
+    return _with(answer, word, min(decided * probability, _LIKELIER), span, _NOT_SAID)
 
 
 def _with(answer: Answer, word: str, probability: float, span: Span, note: str = '') -> Answer:
