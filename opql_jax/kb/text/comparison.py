@@ -26,10 +26,11 @@ from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
-from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
+from opql_jax.kb.text.marked_questions import Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, leaves_open
 from opql_jax.kb.text.subject import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country, same_name
+from opql_jax.kb.text.word_lists import FORMS, LISTS, stems
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
 
@@ -58,12 +59,7 @@ _PATHS = 3
 # What stands before the words that belong to a noun.
 _PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
-_ANY_WORDS = frozenset(
-    words_of(
-        'who what which where when why located situated based country nationality profession type '
-        'thing from be is in'
-    )
-)
+_ANY_WORDS = stems(LISTS['need_not_be_said'])
 
 
 class Found(NamedTuple):

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.kb.text.fact_questions import read_both, read_each, read_fact
 from opql_jax.kb.text.marked_questions import (
-    BASES,
     COUNTRY,
     IS,
     LOCATED,
     NOUNS,
-    PAST_OF_PARTICIPLE,
     ROLE,
     Comparison,
     Marked,
@@ -23,6 +21,7 @@ from opql_jax.kb.text.marked_questions import (
     find_pair,
     readings,
 )
+from opql_jax.kb.text.word_lists import BASES, LISTS, PAST_OF_PARTICIPLE
 
 _FIRST = r'first|earlier|earliest|sooner'
 _LAST = r'last|later|latest|more recently|most recently'
@@ -33,44 +32,18 @@ _OLD, _YOUNG = (
 _LESS_DATE = re.compile(rf'\b(?:{_FIRST}|{_OLD})\b')
 _MORE_DATE = re.compile(rf'\b(?:{_LAST}|{_YOUNG})\b')
 # Adjectives of numbers, and the questions for these numbers.
-_SIZES = {
-    'larger bigger greater largest biggest greatest': ('most', 'How large is {x}?'),
-    'smaller smallest': ('least', 'How large is {x}?'),
-    'taller tallest': ('most', 'How tall is {x}?'),
-    'higher highest': ('most', 'How high is {x}?'),
-    'lower lowest': ('least', 'How high is {x}?'),
-    'longer longest': ('most', 'How long is {x}?'),
-    'shorter shortest': ('least', 'How long is {x}?'),
-    'deeper deepest': ('most', 'How deep is {x}?'),
-    'shallower': ('least', 'How deep is {x}?'),
-    'heavier heaviest': ('most', 'How heavy is {x}?'),
-    'lighter lightest': ('least', 'How heavy is {x}?'),
-    'wider broader widest': ('most', 'How wide is {x}?'),
-    'narrower': ('least', 'How wide is {x}?'),
-    'faster fastest': ('most', 'How fast is {x}?'),
-    'slower slowest': ('least', 'How fast is {x}?'),
+_SIZE = {
+    word: (how, f'How {asked} is {{x}}?')
+    for words, how, asked in LISTS['sizes']
+    for word in words.split()
 }
-_SIZE = {word: (how, asks) for words, (how, asks) in _SIZES.items() for word in words.split()}
 _ADJECTIVE = '|'.join(_SIZE)
 _MEASURE = (
     'population|area|height|length|width|depth|weight|capacity|speed|budget'
     '|running time|elevation|size|duration'
 )
 # Of which measures the values are that are asked for so, see `Comparison.units`.
-_UNITS = {
-    word: units
-    for words, *units in (
-        ('tall high deep wide height width depth elevation', 'length'),
-        ('long length', 'length', 'time'),
-        ('time duration', 'time'),
-        ('large', 'area', ''),
-        ('area', 'area'),
-        ('heavy weight', 'mass'),
-        ('fast speed', 'speed'),
-        ('population', ''),
-    )
-    for word in words.split()
-}
+_UNITS = {word: units for words, *units in LISTS['compared_measures'] for word in words.split()}
 # The noun for the things that a question compares, as short as possible, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'

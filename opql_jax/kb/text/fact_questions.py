@@ -8,27 +8,18 @@ from opql_jax.kb.text.marked_questions import (
     COUNTRY,
     IS,
     LOCATED,
-    PAST_OF_PARTICIPLE,
     ROLE,
     THING,
-    VERBS,
     Comparison,
     Marked,
     Pair,
     find_pair,
 )
 from opql_jax.kb.text.values import country
-from opql_jax.retrieval.words import words_of
+from opql_jax.kb.text.word_lists import LISTS, PAST_OF_PARTICIPLE, VERBS, stems
 
 # What is mostly done to a thing once, by one.
-ONCE = frozenset(
-    'direct write author compose design found invent paint build develop discover publish '
-    'establish create construct kill marry directed wrote authored composed designed founded '
-    'invented painted built developed discovered published established created constructed '
-    'killed married born buried die died located situated based set released opened completed '
-    'begin began start started end ended premiered launched happen happened close closed take '
-    'open sink sank fight fought'.split()
-)
+ONCE = frozenset(LISTS['done_once'].split())
 # Kinds of what has no profession.
 _THINGS = ('place', 'work', 'organisation')
 _NAMES_OF_MANY = re.compile(
@@ -158,7 +149,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
         if not country(marked.said[int(found[2])]):
             return None
         asked = fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
-        return asked._replace(described=frozenset(words_of(found[3] or '')))
+        return asked._replace(described=stems(found[3] or ''))
     if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:{word} ){{0,2}}{word})', text):
         described, _, noun = found[3].rpartition(' ')
         if country(found[3]):
@@ -167,7 +158,7 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             is_thing = re.fullmatch(THING, noun) or marked.kind(found[1]) in _THINGS
             ask = 'What type of thing is {x}?' if is_thing else 'What is the profession of {x}?'
             asked = fact(found[1], ask, noun, False)
-            return asked._replace(described=frozenset(words_of(described)))
+            return asked._replace(described=stems(described))
     return None
 
 

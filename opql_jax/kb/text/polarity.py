@@ -4,6 +4,7 @@ import re
 
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.roles import asks_kin
+from opql_jax.kb.text.word_lists import any_of
 from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
@@ -74,9 +75,8 @@ _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\
 
 # What leaves open whether something is so.
 _OPEN = re.compile(
-    r'\b(?:(?-i:may)|might|could|perhaps|maybe|possibly|probably|apparently|allegedly|reportedly'
-    r'|supposedly|rumou?r\w*|legend\w*|attributed|according|(?:is|are|was|were) (?:said|thought'
-    r'|believed) to|(?:said|say|believed?|thought|claim\w*|rumou?red) that|some say)\b',
+    rf'\b(?:{any_of("hedges")}|(?:is|are|was|were) (?:said|thought|believed) to'
+    r'|(?:said|say|believed?|thought|claim\w*) that|some say)\b',
     re.IGNORECASE,
 )
 

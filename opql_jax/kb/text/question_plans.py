@@ -9,33 +9,20 @@ import itertools
 import re
 from typing import NamedTuple
 
+from opql_jax.kb.text.word_lists import LISTS, any_of
+
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
 _WORD, _AFTER_WORD = re.compile(r"[\w'’.-]+"), "'’.-"
-_QUESTION_WORDS = re.compile(
-    r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had'
-    r'|can|will|would)\b',
-    re.IGNORECASE,
-)
+_QUESTION_WORDS = re.compile(rf'\b(?:{any_of("question_words", "auxiliaries")})\b', re.IGNORECASE)
 _RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
 # Words after the topic at which a phrase may end.
 _MOST_ENDS = 4
 _MOST_HOPS, _MOST_PLANS = 4, 10
 # Kinship that texts rarely state in one word, as the steps that lead there: a paternal grandfather
 # is the father of the father.
-_KIN = {
-    'paternal grandfather': ('father', 'father'),
-    'paternal grandmother': ('mother', 'father'),
-    'maternal grandfather': ('father', 'mother'),
-    'maternal grandmother': ('mother', 'mother'),
-    'father-in-law': ('father', 'spouse'),
-    'mother-in-law': ('mother', 'spouse'),
-    'son-in-law': ('husband', 'daughter'),
-    'daughter-in-law': ('wife', 'son'),
-    'stepmother': ('wife', 'father'),
-    'stepfather': ('husband', 'mother'),
-}
+_KIN = {kin: steps for kin, *steps in LISTS['kin_in_steps']}
 _OF_KIN = re.compile(
     rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b(?![\'’])',
     re.IGNORECASE | re.ASCII,
@@ -143,10 +130,7 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
     return list(dict.fromkeys(found))
 
 
-YES_OR_NO = re.compile(
-    r'\s*(?:is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would)\b',
-    re.IGNORECASE,
-)
+YES_OR_NO = re.compile(rf'\s*(?:{any_of("auxiliaries")}|may|must)\b', re.IGNORECASE)
 _COMPARISON = re.compile(
     r'\b(?:first|last|more|less|same|both|better|worse'
     r'|(?:old|young|earl[iy]|lat|few|larg|small|bigg|high|low|tall|long|short|new|heav[iy]|wid|fast|slow|deep|cheap|larg|near|strong)e?r)\b',

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.kb.text.question_plans import Step
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.memory.format import Memory
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
@@ -39,7 +40,7 @@ class SentenceWords:
         # The plans of a question, and the questions of a conversation, meet the same sentences
         # again and again.
         self._stems = functools.lru_cache(_CACHED)(
-            lambda passage, *span: frozenset(words_of(texts[passage].as_py()[slice(*span)]))
+            lambda passage, *span: stems(texts[passage].as_py()[slice(*span)])
         )
         self._nearness = functools.lru_cache(_CACHED)(
             lambda passage, *spans: _nearness(texts[passage].as_py(), *spans)

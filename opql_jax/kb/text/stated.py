@@ -16,12 +16,12 @@ from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
-from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_named_beside, is_of_other_owner
 from opql_jax.kb.text.relation_words import says
 from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold, names_kin
 from opql_jax.kb.text.subject import is_about, is_before_gap, is_of_another
 from opql_jax.kb.text.wanted import is_person_noun, wanted_by
+from opql_jax.kb.text.word_lists import FORMS
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked; factors of its probability if none states it, which leaves

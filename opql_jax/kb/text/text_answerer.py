@@ -47,6 +47,7 @@ from opql_jax.kb.text.comparison import linked_names
 from opql_jax.kb.text.marked_questions import Side
 from opql_jax.kb.text.sentence_words import SentenceWords
 from opql_jax.kb.text.wanted import Wanted, wanted_by
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.memory.format import Memory
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.question_map import COMMIT, LONGER, SCALE, TOPICS, QuestionMap
@@ -582,7 +583,7 @@ class TextAnswerer:
 
 def _words_of_topics(question: Question) -> list[frozenset[str]]:
     """The words of each name in a question."""
-    return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
+    return [stems(question.text[slice(*topic)]) for topic in question.topics]
 
 
 def _length(question: Question) -> int:

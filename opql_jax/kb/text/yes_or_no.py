@@ -25,6 +25,7 @@ from opql_jax.kb.text.negation import rewritten
 from opql_jax.kb.text.polarity import ASIDE
 from opql_jax.kb.text.referents import Referent, places_of, sentences_of
 from opql_jax.kb.text.values import DATE, same_name
+from opql_jax.kb.text.word_lists import LISTS, stems
 from opql_jax.models.reader import Span
 from opql_jax.retrieval.words import words_of
 
@@ -53,19 +54,7 @@ _MOST_NAMES = 9
 _AGAIN = re.compile(r'\b(?:again|back|still|return|re-?(?:join|gain|purchas|open))', re.IGNORECASE)
 _PREPOSITIONS = frozenset('in on at of by for from with to during'.split())
 # What is over by what: who sold a mill does not own it.
-_ENDS = tuple(
-    (tuple(state.split()), tuple(end.split()))
-    for state, end in (
-        ('own', 'sell'),
-        ('live in', 'leave'),
-        ('live in', 'move from'),
-        ('work at', 'leave'),
-        ('work for', 'leave'),
-        ('work in', 'leave'),
-        ('play for', 'leave'),
-        ('belong to', 'leave'),
-    )
-)
+_ENDS = tuple(tuple(tuple(words.split()) for words in pair) for pair in LISTS['ended_by'])
 # Possessive pronouns, which are whose they mean.
 _OWNS = re.compile(r'(?:its|their|his|her)', re.IGNORECASE)
 # 'Ada, who led the survey', 'Ada is a chemist who led it'.
@@ -105,7 +94,7 @@ def likelier(answer: Answer) -> Answer | None:
     """
     if answer.evidence is None or _OR.search(answer.question.text):
         return None
-    reading, asked = answer.evidence.reading, frozenset(words_of(answer.question.text))
+    reading, asked = answer.evidence.reading, stems(answer.question.text)
     word, probability = max(('yes', reading.yes), ('no', reading.no), key=lambda pair: pair[1])
     found = []
     for number, passage in enumerate(answer.evidence.passages):
@@ -283,8 +272,8 @@ def _is_about(name: str, row: Mapping[str, Any]) -> bool:
     """Whether a passage is about what is called so, by its title or first sentence."""
     title = row['title'] or ''
     first = row['text'][slice(*sentences_of(row)[0])]
-    words = frozenset(words_of(name))
-    return same_name(title, name) or words <= frozenset(words_of(f'{title} {first}'))
+    words = stems(name)
+    return same_name(title, name) or words <= stems(f'{title} {first}')
 
 
 def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> str:
