@@ -1,5 +1,7 @@
 """Questions with marks for names, 'which film is older, @0 or @1', and patterns over these."""
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -101,6 +103,11 @@ class Marked:
         bare = re.sub(r'^[Tt]he ', '', of)
         x = f'the {role} of {of}' if role else of
         return Side(bare, name.entity, tuple(ask.format(x=x) for ask in asks))
+
+    def sides(self, pair: Pair, asks: Sequence[str] = (), role: str = '') -> tuple[Side, Side]:
+        """Both of a pair; a role that is said of both, 'directors of', is one of each."""
+        role = role.removesuffix('s') if pair.role else role
+        return self.side(pair.left, *asks, role=role), self.side(pair.right, *asks, role=role)
 
     def is_date(self, mark: str | int) -> bool:
         return values.date(self.said[int(mark)]) is not None

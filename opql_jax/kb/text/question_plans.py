@@ -183,35 +183,20 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
     What `comparison` understands is not asked for here. A count, or what is the largest, is in
     reach if `stated`, the sentences that the best answer rests on, state it.
     """
+    about = 'what follows is what the text says about its names'
     if YES_OR_NO.match(text):
-        return (
-            'this asks for yes or no in a way that is not understood: what follows is what the '
-            'text says about its names'
-        )
+        return f'this asks for yes or no in a way that is not understood: {about}'
     if compares(text):
-        return (
-            'this compares in a way that is not understood: what follows is what the text says '
-            'about each of its names'
-        )
+        each = about.replace('about its', 'about each of its')
+        return f'this compares in a way that is not understood: {each}'
     if why := _WHY.match(text):
-        word = why[1].split()[0].lower()
-        return (
-            f'this asks {word}, which no single name answers: what follows is '
-            'what the text says about its names'
-        )
-    counted = _COUNT.search(text)
-    if counted and not re.search(
-        rf'{_COUNTED}{counted[1]}|\b{counted[1]}: \d', stated, re.IGNORECASE
-    ):
-        return (
-            'this counts, and no sentence that was found states the number: what follows is what '
-            'the text says about its names'
-        )
-    best = _SUPERLATIVE.search(text)
-    if best and not re.search(rf'\b{best[1] or best[2]}\b', stated, re.IGNORECASE):
-        word = best[1] or best[2]
-        return (
-            f'this asks for the {word}, and no sentence that was found says '
-            'which that is: nothing is compared'
-        )
+        return f'this asks {why[1].split()[0].lower()}, which no single name answers: {about}'
+    is_said = lambda words: re.search(words, stated, re.IGNORECASE)
+    if counted := _COUNT.search(text):
+        if not is_said(rf'{_COUNTED}{counted[1]}|\b{counted[1]}: \d'):
+            return f'this counts, and no sentence that was found states the number: {about}'
+    if best := _SUPERLATIVE.search(text):
+        if not is_said(rf'\b{(word := best[1] or best[2])}\b'):
+            asks = f'this asks for the {word}, and no sentence that was found says'
+            return f'{asks} which that is: nothing is compared'
     return None
