@@ -160,9 +160,14 @@ def judged(
         for end, reached in _ways(claim, words, tokens, place, state, set()):
             if found := _verdict(claim, tokens, end, reached, is_part):
                 word, probability = found
-                if claim.is_end:
-                    is_over = word == 'yes' and _is_for_good(tokens[end:])
-                    return ('no', probability) if is_over else None
+                if claim.is_end:  # what follows says only when: not 'for a week' nor 'and again'
+                    after = itertools.takewhile(lambda one: one not in _ENDS, tokens[end:])
+                    dates = (
+                        one[0].isupper() or one[0].isdigit()
+                        for one in after
+                        if one not in ('in', 'on')
+                    )
+                    return ('no', probability) if word == 'yes' and all(dates) else None
                 return word, probability * (_LEFT_OUT if claim.about else 1)
     return None
 
@@ -482,12 +487,6 @@ def _described(before: str, word: str, gap: Sequence[str], state: _State) -> _St
     if state.is_denied and not is_same:
         return None
     return state._replace(probability=_OF_LESS) if left and _OF_NEXT.fullmatch(before) else state
-
-
-def _is_for_good(after: Sequence[str]) -> bool:
-    """Whether what follows an end is only when it was: not 'for a week', nor 'and again'."""
-    said = list(itertools.takewhile(lambda one: one not in _ENDS, after))
-    return all(one in ('in', 'on') or one[0].isupper() or one[0].isdigit() for one in said)
 
 
 def _verdict(

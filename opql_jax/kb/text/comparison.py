@@ -143,13 +143,9 @@ def answer(
     if verdict.said is None and comparison.how == 'which':
         return None  # reading the question as it is may still choose
     parts = verdict.answers
-    found = Answer(
-        parts=parts,
-        is_cut=any(part.is_cut for part in parts),
-        note=f'the text does not decide this: {verdict.note}',
-    )
+    found = Answer(parts=parts, is_cut=any(part.is_cut for part in parts), note=verdict.note)
     if verdict.said is None:
-        return found
+        return dataclasses.replace(found, note=f'the text does not decide this: {verdict.note}')
     entity, phrases = -1, (str(verdict.said),)
     if isinstance(verdict.said, int):
         side = comparison.sides[verdict.said]
@@ -161,7 +157,6 @@ def answer(
         weights=np.ones(1, np.float32),
         probabilities=np.array([probability], np.float32),
         phrases=phrases,
-        note=verdict.note,
     )
 
 
@@ -185,11 +180,9 @@ def decide(comparison: Comparison, answer: Answerer) -> Verdict:
         f'{side.name}: {one.name if one else "not stated"}'
         for side, one in zip(comparison.sides, found)
     )
-    rests_on = tuple(
-        _only(one) if one else answers[side.questions[0]]
-        for side, one in zip(comparison.sides, found)
-    )
-    return Verdict(*_decided(comparison, found, answer), rests_on, note)
+    sides = zip(comparison.sides, found)
+    parts = tuple(_only(one) if one else answers[side.questions[0]] for side, one in sides)
+    return Verdict(*_decided(comparison, found, answer), parts, note)
 
 
 # What was said, how probable that is, and whether it is doubtful.
@@ -241,30 +234,16 @@ def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -
             for path in answer.paths(member.id, _PATHS)
             if path
         ]
-        support, wording, fact = max(
-            supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
-        )
-        candidates.append(
-            Found(
-                answer,
-                member.id,
-                _value(comparison.measure, member, fact),
-                probability,
-                fact,
-                member.weight * support * wording,
-                probability * support * wording,
-                support <= _OF_ANOTHER or wording < 1,
-                support <= _OF_ANOTHER,
-            )
-        )
+        none: tuple[float, float, Fact | None] = 1.0, 1.0, None
+        support, wording, fact = max(supports, key=lambda one: one[0] * one[1], default=none)
+        name, of_another = member.name, support <= _OF_ANOTHER
+        if comparison.measure == 'number' and fact and fact.sentence and fact.target_span:
+            name = values.with_unit(name, fact.sentence[fact.target_span[1] :])
+        weights = (weight * support * wording for weight in (member.weight, probability))
+        is_doubtful = of_another or wording < 1
+        one = answer, member.id, name, probability, fact, *weights, is_doubtful, of_another
+        candidates.append(Found(*one))
     return candidates
-
-
-def _value(measure: str, member: Member, fact: Fact | None) -> str:
-    """What is compared of an answer, with the unit that its sentence states."""
-    if measure != 'number' or not fact or not fact.sentence or not fact.target_span:
-        return member.name
-    return values.with_unit(member.name, fact.sentence[fact.target_span[1] :])
 
 
 def _of_one_measure(
@@ -286,16 +265,14 @@ def _best(comparison: Comparison, candidates: list[Found]) -> Found | None:
     """The likeliest; where a question names a value, that first if it is not much less likely."""
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
-    best = max(candidates, key=lambda one: one.preferred, default=None)
-    if best is not None and comparison.asked:
-        asked = [one for one in candidates if _is_asked(comparison, one.name)]
-        least = best.weight * (_RIVAL if comparison.exclusive else 0)
-        return max(
-            (one for one in asked if one.weight >= least),
-            key=lambda one: one.preferred,
-            default=best,
-        )
-    return best
+    by_preference = sorted(candidates, key=lambda one: -one.preferred)
+    least = by_preference[0].weight * _RIVAL if candidates and comparison.exclusive else 0
+    asked = (
+        one
+        for one in by_preference
+        if comparison.asked and one.weight >= least and _is_asked(comparison, one.name)
+    )
+    return next(asked, next(iter(by_preference), None))
 
 
 def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
@@ -330,15 +307,10 @@ def _says(store: FactStore, fact: Fact) -> float:
     start = fact.sentence.find(said)
     if start <= fact.topic_span[0] < start + len(said):
         return 1.0
-    if fact.topic_span[0] > start or _is_name_first(said):
-        return _OF_ANOTHER
+    names = written_as_names(said)
+    if fact.topic_span[0] > start or (names and not names[0][0]):
+        return _OF_ANOTHER  # it is before the topic, or begins with a name
     return 1.0 if GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
-
-
-def _is_name_first(said: str) -> bool:
-    """Whether a sentence begins with a name: with a capital that is no common word's."""
-    spans = written_as_names(said)
-    return bool(spans) and spans[0][0] == 0
 
 
 def _is_value(comparison: Comparison, member: Member) -> bool:
@@ -413,26 +385,25 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         return 'no', *how_sure
     if not country(comparison.asked) and _is_apart(comparison.asked, found):
         return 'no', *how_sure
-    asked = answer([f'Where is {comparison.asked} located?'])
-    places = [member for one in asked for member in list(one)[:_LOOKED_AT]]
-    least = _RIVAL * max((member.probability or 0.0 for member in places), default=0.0)
-    if any(same_name(one.name, found.name) and (one.probability or 0.0) >= least for one in places):
+    where = 'Where is {} located?'
+    places = _named(answer([where.format(comparison.asked)]))
+    least = _RIVAL * max((probability for _, probability in places), default=0.0)
+    if any(same_name(name, found.name) and probability >= least for name, probability in places):
         return None, 0.0, True  # the place that is asked for lies in the one that was found
-    further = answer(
-        [f'Where is {found.name} located?', f'In which country is {found.name} located?']
-    )
-    within = [
-        (member.name, probability)
-        for one in further
-        for member in list(one)[:_LOOKED_AT]
-        if (probability := member.probability or 0.0) >= _LEAST
-    ]
+    further = answer([where.format(found.name), f'In which country is {found.name} located?'])
+    within = [one for one in _named(further) if one[1] >= _LEAST]
     if at := [probability for name, probability in within if _is_asked(comparison, name)]:
         return 'yes', found.probability * max(at), found.is_doubtful
     if country(comparison.asked):
         at = [probability for name, probability in within if country(name)]
         return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
     return 'no', found.probability, True  # one may have a place in it that no sentence tells of
+
+
+def _named(answers: Sequence[Answer]) -> list[tuple[str, float]]:
+    """The names that are looked at of answers, and their probabilities."""
+    members = itertools.chain(*(list(one)[:_LOOKED_AT] for one in answers))
+    return [(member.name, member.probability or 0.0) for member in members]
 
 
 def _is_of_part(found: Found) -> bool:
@@ -487,14 +458,13 @@ def _same_value(measure: str, left: str, right: str) -> bool | None:
             return nations[0] == nations[1]
         return True if same_name(left, right) else None if any(nations) else False
     if measure == 'year':
-        years = values.date(left), values.date(right)
-        return int(years[0][0]) == int(years[1][0]) if all(years) else None  # type: ignore[index]
+        one, other = values.date(left), values.date(right)
+        return int(one[0]) == int(other[0]) if one and other else None
     if measure in ('date', 'number'):
         return values.compare(measure, left, right) == 0
     return same_name(left, right)
 
 
 def _is_denied(found: Found, comparison: Comparison) -> bool:
-    if found.fact is None:
-        return False
-    return denies(found.fact, comparison.now) or leaves_open(found.fact)
+    fact = found.fact
+    return fact is not None and (denies(fact, comparison.now) or leaves_open(fact))
