@@ -154,7 +154,13 @@ def judged(
     """
     if not 0 < len(claim.words) <= _MOST_WORDS:
         return None
-    tokens = [*_with_nouns(claim, _completed(claim, tokens), before)]
+    # The last word for an 'it' that goes on about it.
+    noun, said = claim.words[-1], _completed(claim, tokens)
+    is_before = lambda place: any(_alike(noun, one) for one in (*before, *said[:place]))
+    tokens = [
+        noun if token in _IT and noun[0] != '@' and is_before(place) else token
+        for place, token in enumerate(said)
+    ]
     for place, words, state, is_part in _subjects(claim, tokens):
         state = state._replace(subject=place - 1)
         for end, reached in _ways(claim, words, tokens, place, state, set()):
@@ -170,14 +176,6 @@ def judged(
                     return ('no', probability) if word == 'yes' and all(dates) else None
                 return word, probability * (_LEFT_OUT if claim.about else 1)
     return None
-
-
-def _with_nouns(claim: Claim, tokens: Sequence[str], before: Sequence[str]) -> Iterator[str]:
-    """A sentence with the last word of a claim for an 'it' that goes on about it."""
-    noun = claim.words[-1]
-    for place, token in enumerate(tokens):
-        is_before = any(_alike(noun, one) for one in (*before, *tokens[:place]))
-        yield noun if token in _IT and noun[0] != '@' and is_before else token
 
 
 def _completed(claim: Claim, tokens: Sequence[str]) -> list[str]:

@@ -93,11 +93,6 @@ def places_of(name: str, sentence: str) -> Iterator[re.Match]:
     return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
 
 
-def _mentions(name: str, text: str) -> list[re.Match]:
-    """Where a text has a name; if nowhere, where it has the last word of it."""
-    return list(re.finditer(re.escape(name), text)) or list(places_of(name, text))
-
-
 def _roles(before: str) -> list[re.Pattern]:
     """The roles of a name, by the text before it; none if unknown."""
     said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
@@ -113,14 +108,17 @@ def may_hold(question: str, name: str, text: str) -> bool:
     """
     if not (asked := _asked_role(question)):
         return True
-    stem, places = words_of(asked)[-1], _mentions(name, text)
+    stem, whole = words_of(asked)[-1], list(re.finditer(re.escape(name), text))
+    places = whole or list(places_of(name, text))
     kin = next((of for of in _KIN if stem in of), None)
     if kin is not None and (called := _kin_of(places, text)):
         if kin <= _SPOUSES:
             return any(one <= _SPOUSES for one in called)
         # 'Ted Falk and his wife Liv' may be his parents.
         return kin in called or (kin <= _PARENTS and any(one <= _PARENT_TOO for one in called))
-    roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
+    # The forms of the role; 'may' is none of 'mayor'.
+    is_form = lambda word: word == asked or (word != stem and words_of(word)[-1:] == [stem])
+    roles = [word for word in _WORD.finditer(text) if is_form(word[0].lower())]
     if not roles:
         return True
     is_lesser = lambda said, end: _LESSER.search(said, max(end - _NEAR, 0), end) is not None
@@ -161,11 +159,6 @@ def _asked_role(question: str) -> str:
     owned = re.split(r"['’]s?(?= )", found['rest'])[-1]
     words = [word for word in _WORD.findall(_OF.split(owned)[0].lower()) if words_of(word)]
     return words[-1] if words and not _NO_ROLE.fullmatch(words[-1]) else ''
-
-
-def _is_role(word: str, asked: str, stem: str) -> bool:
-    """Whether a word is a form of a role; 'may' is none of 'mayor'."""
-    return word == asked or (word != stem and words_of(word)[-1:] == [stem])
 
 
 def _belong(role: re.Match, name: re.Match, text: str) -> bool:

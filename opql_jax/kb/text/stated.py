@@ -57,6 +57,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     asked, fact = answer.question.text, _without_rest(path[-1])
     sentence, around, passage = fact.sentence or '', _around(fact), _passage(answer, fact)
     whole = step if len(path) > 1 else asked
+    written = sentence[slice(*fact.target_span)] if fact.target_span else fact.target
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
@@ -76,7 +77,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         and not (len(path) == 1 and is_of_other_owner(asked, around))
         and says(relation, sentence, near := _near(answer, fact))
         and (not (part := _own_part(fact)) or says(relation, part))
-        and may_hold(relation, _written(fact), passage)
+        and may_hold(relation, written, passage)
         and _as_described(answer, passage)
         and names_kin(asked, ' '.join(_passage(answer, each) for each in path))
         and _has_object(asked, near)
@@ -101,12 +102,6 @@ def _without_rest(fact: Fact) -> Fact:
     start = fact.sentence.find(fact.target, *fact.target_span)
     span = (start, start + len(fact.target)) if start >= 0 else fact.target_span
     return dataclasses.replace(fact, target_span=span)
-
-
-def _written(fact: Fact) -> str:
-    """The target of a fact as its sentence has it."""
-    text = fact.sentence or ''
-    return text[slice(*fact.target_span)] if fact.target_span else fact.target
 
 
 def _around(fact: Fact) -> str:

@@ -209,9 +209,15 @@ def _claims(
             said = ("'s", subject, *words)
             yield Claim(aux, lead[1], said, lead=2)
         return
-    for said in _with_owner(words, 0 if aux in ('is', 'was') else 1):
-        yield Claim(aux, subject, tuple(said))
-    yield from _turned(aux, subject, words)
+    yield Claim(aux, subject, tuple(words))
+    if len(words) > 2 and words[-2] == 'of' and words[-1][0] == '@':
+        begin = aux not in ('is', 'was')  # 'its director' for 'director of it'
+        yield Claim(aux, subject, (*words[:begin], words[-1], "'s", *words[begin:-2]))
+    # 'The bridge was designed by Orr' for 'Orr designed the bridge', and the reverse.
+    if aux in ('did', 'does', 'do') and len(words) == 2 and words[1][0] == '@':
+        yield Claim('was' if aux == 'did' else 'is', words[1], (words[0], 'by', subject))
+    if aux in ('is', 'was') and len(words) == 3 and words[1] == 'by' and words[2][0] == '@':
+        yield Claim('did' if aux == 'was' else 'does', words[2], (words[0], subject))
     is_of = words[-2:-1] == ['of'] or (
         words[-2:-1] in (['in'], ['at']) and subject[1:] in ('9', 'here')
     )
@@ -224,21 +230,6 @@ def _claims(
         for state, end in _ENDS:
             if tuple(words[: len(state)]) == state:
                 yield Claim('did', subject, (*end, *words[len(state) :]), is_end=True)
-
-
-def _with_owner(words: Sequence[str], begin: int) -> Iterator[Sequence[str]]:
-    """Words, and those with "its director" for 'director of it', which begins at a place."""
-    yield words
-    if 'of' in words[1:-1] and words[-1][0] == '@' and words[-2] == 'of':
-        yield [*words[:begin], words[-1], "'s", *words[begin:-2]]
-
-
-def _turned(aux: str, subject: str, words: Sequence[str]) -> Iterator[Claim]:
-    """'The bridge was designed by Orr' for 'Orr designed the bridge', and the reverse."""
-    if aux in ('did', 'does', 'do') and len(words) == 2 and words[1][0] == '@':
-        yield Claim('was' if aux == 'did' else 'is', words[1], (words[0], 'by', subject))
-    if aux in ('is', 'was') and len(words) == 3 and words[1] == 'by' and words[2][0] == '@':
-        yield Claim('did' if aux == 'was' else 'does', words[2], (words[0], subject))
 
 
 def _says(
