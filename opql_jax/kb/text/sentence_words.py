@@ -68,7 +68,9 @@ class SentenceWords:
         stems = set().union(*said, *near)
         shares = np.zeros(len(rows))
         for word, weight in asked.items():
-            alike = _alike(word, stems)
+            # Of the same word, as far as their beginnings tell.
+            begins = lambda one, other: len(one) > 2 and other.startswith(one)
+            alike = {stem for stem in stems if begins(word, stem) or begins(stem, word)}
             anywhere = np.array([not alike.isdisjoint(words) for words in said])
             nearest = lambda at: max((at[stem] for stem in alike & at.keys()), default=0)
             shares += weight * (_ANYWHERE * anywhere + np.array(list(map(nearest, near))))
@@ -114,11 +116,3 @@ def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> 
             for stem in stems:
                 near[stem] = max(near.get(stem, 0), factor / (1 + between))
     return near
-
-
-def _alike(word: str, stems: set[str]) -> set[str]:
-    """Those of some stems that are of the same word as one, as far as their beginnings tell."""
-    if len(word) < 3:
-        return set()
-    beginnings = {word[:end] for end in range(3, len(word) + 1)}
-    return stems & beginnings | {stem for stem in stems if stem.startswith(word)}
