@@ -143,9 +143,13 @@ def _readings(answer: Answer) -> Iterator[_Asked]:
             subject = noun if noun in _WORDS else NOUN if noun else tokens[0]
             marks = referents | ({NOUN: Referent(-1, noun, True)} if subject == NOUN else {})
             yield _Asked(marks, list(_claims(aux, subject, lead, words, marks)))
-        if claim := _done_to(found['aux'], tokens):
-            marks = referents | {NOUN: Referent(-1, ' '.join(claim[1]), True)}
-            yield _Asked(marks, [Claim('was', NOUN, (claim[0], 'by', tokens[0]))])
+        # Of 'did @0 design the bridge' whether the bridge was designed by @0.
+        verb, *thing = [one for one in tokens[1:] if one not in _FILLERS] or ['']
+        is_thing = verb.isalpha() and _PREPOSITIONS.isdisjoint((verb, *thing))
+        is_thing = is_thing and 1 <= len(thing) <= 3 and all(map(str.isalpha, thing))
+        if found['aux'] == 'did' and tokens[0][0] == '@' and is_thing:
+            marks = referents | {NOUN: Referent(-1, ' '.join(thing), True)}
+            yield _Asked(marks, [Claim('was', NOUN, (verb, 'by', tokens[0]))])
         return
 
 
@@ -159,14 +163,6 @@ def _names(text: str, names: Sequence[Name]) -> Iterator[Name]:
         measured = number and values.number(text[name.end : name.end + _NEAR])
         number = None if measured and measured[1] else number  # 'Is the Harl 40 metres long?'
         yield Name(name.start, number.end(), kind=name.kind) if number else name
-
-
-def _done_to(aux: str, tokens: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The verb and the thing of 'did @0 design the bridge'; None of other questions."""
-    words = [one for one in tokens[1:] if one not in _FILLERS]
-    is_thing = all(one.isalpha() for one in words) and _PREPOSITIONS.isdisjoint(words)
-    is_done = aux == 'did' and tokens[0][0] == '@' and is_thing and 2 <= len(words) <= 4
-    return (words[0], words[1:]) if is_done else None
 
 
 def _subjects(tokens: Sequence[str]) -> Iterator[tuple[str, list[str], list[str]]]:
