@@ -79,26 +79,8 @@ class Found(NamedTuple):
     fact: Fact | None
     weight: float
     preferred: float
-    is_doubtful: bool
-    of_another: bool
-
-
-class Verdict(NamedTuple):
-    """What a comparison comes to.
-
-    Attributes:
-        said: 'yes', 'no', the place of the chosen side among `sides`, or None if nothing states it.
-        probability: that the values it rests on are right, all of them.
-        is_doubtful: whether one of them may be about something else.
-        answers: to the plain questions that it rests on.
-        note: what was found about each side, in words.
-    """
-
-    said: str | int | None
-    probability: float
-    is_doubtful: bool
-    answers: tuple[Answer, ...]
-    note: str
+    is_doubtful: bool = False
+    of_another: bool = False
 
 
 Answerer = Callable[[list[str]], list[Answer]]
@@ -120,72 +102,51 @@ def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | Non
     return parse(question.text, linked_names(question, kinds))
 
 
-def answer(
-    question: Question,
-    kinds: Sequence[str],
-    plain: Answerer,
-) -> Answer | None:
+def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed; None if neither.
 
-    'yes', 'no' or one of its names.
-
-    There are no entities in it, and a note, if the text does not state what decides.
+    It is 'yes', 'no' or one of its names, and no surer than any of the values that it rests on. It
+    has no entities, and a note, if the text does not state what decides.
 
     Args:
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
     """
-    comparison = parse_question(question, kinds)
-    if comparison is None:
+    if (comparison := parse_question(question, kinds)) is None:
         return None
-    verdict = decide(comparison, plain)
-    if verdict.said is None and comparison.how == 'which':
-        return None  # reading the question as it is may still choose
-    parts = verdict.answers
-    found = Answer(parts=parts, is_cut=any(part.is_cut for part in parts), note=verdict.note)
-    if verdict.said is None:
-        return dataclasses.replace(found, note=f'the text does not decide this: {verdict.note}')
-    entity, phrases = -1, (str(verdict.said),)
-    if isinstance(verdict.said, int):
-        side = comparison.sides[verdict.said]
-        entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    probability = verdict.probability * (_DOUBTFUL if verdict.is_doubtful else 1)
-    return dataclasses.replace(
-        found,
-        entities=np.array([entity]),
-        weights=np.ones(1, np.float32),
-        probabilities=np.array([probability], np.float32),
-        phrases=phrases,
-    )
-
-
-def decide(comparison: Comparison, answer: Answerer) -> Verdict:
-    """What a comparison comes to, which is no surer than any of the values it rests on.
-
-    Args:
-        comparison: see `parse`.
-        answer: answers plain questions; an answer without entities says that there is none.
-    """
     asked = [question for side in comparison.sides for question in side.questions]
-    answers = dict(zip(asked, answer(asked), strict=True))
+    answers = dict(zip(asked, plain(asked), strict=True))
     candidates = [
         _candidates(comparison, side, [answers[question] for question in side.questions])
         for side in comparison.sides
     ]
     if comparison.units:
         candidates = _of_one_measure(comparison.units, candidates)
-    found = [_best(comparison, of_side) for of_side in candidates]
-    note = '; '.join(
-        f'{side.name}: {one.name if one else "not stated"}'
-        for side, one in zip(comparison.sides, found)
-    )
-    sides = zip(comparison.sides, found)
+    best = [_best(comparison, of_side) for of_side in candidates]
+    sides = list(zip(comparison.sides, best))
+    note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in sides)
     parts = tuple(_only(one) if one else answers[side.questions[0]] for side, one in sides)
-    return Verdict(*_decided(comparison, found, answer), parts, note)
+    found = Answer(parts=parts, is_cut=any(part.is_cut for part in parts), note=note)
+    said, probability, is_doubtful = _decided(comparison, best, plain)
+    if said is None:  # reading the question as it is may still choose
+        undecided = dataclasses.replace(found, note=f'the text does not decide this: {note}')
+        return None if comparison.how == 'which' else undecided
+    entity, phrases = -1, (str(said),)
+    if isinstance(said, int):
+        side = comparison.sides[said]
+        entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
+    return dataclasses.replace(
+        found,
+        entities=np.array([entity]),
+        weights=np.ones(1, np.float32),
+        probabilities=np.array([probability * (_DOUBTFUL if is_doubtful else 1)], np.float32),
+        phrases=phrases,
+    )
 
 
-# What was said, how probable that is, and whether it is doubtful.
+# What is said, 'yes', 'no', the place of the chosen side, or None if nothing states it; how probable
+# it is that the values it rests on are right; and whether one may be about something else.
 _Said = tuple[str | int | None, float, bool]
 _UNKNOWN: _Said = (None, 0.0, False)
 
@@ -239,10 +200,11 @@ def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -
         name, of_another = member.name, support <= _OF_ANOTHER
         if comparison.measure == 'number' and fact and fact.sentence and fact.target_span:
             name = values.with_unit(name, fact.sentence[fact.target_span[1] :])
-        weights = (weight * support * wording for weight in (member.weight, probability))
-        is_doubtful = of_another or wording < 1
-        one = answer, member.id, name, probability, fact, *weights, is_doubtful, of_another
-        candidates.append(Found(*one))
+        weight, preferred = (n * support * wording for n in (member.weight, probability))
+        found = Found(answer, member.id, name, probability, fact, weight, preferred)
+        candidates.append(
+            found._replace(is_doubtful=of_another or wording < 1, of_another=of_another)
+        )
     return candidates
 
 
