@@ -145,8 +145,8 @@ def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer 
     )
 
 
-# What is said, 'yes', 'no', the place of the chosen side, or None if nothing states it; how probable
-# it is that the values it rests on are right; and whether one may be about something else.
+# 'yes', 'no', the place of the chosen side, or None if nothing states it; how probable it is that
+# the values it rests on are right; and whether one of them may be about something else.
 _Said = tuple[str | int | None, float, bool]
 _UNKNOWN: _Said = (None, 0.0, False)
 
