@@ -99,19 +99,17 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
         return False
     text = between = fact.sentence
     is_until = False
-    if fact.topic_span and fact.target_span:
-        first, last = sorted((fact.topic_span, fact.target_span))
-        start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
-        text = ASIDE.sub(' ', fact.sentence[start : last[1]])
-        # What is over is said in the clause of the target.
+    if fact.target_span:
+        first, last = sorted((fact.topic_span or fact.target_span, fact.target_span))
         begin, end = _clause(fact.sentence, fact.target_span)
-        between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
-        around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
+        around = fact.sentence[last[1] : end]
+        if fact.topic_span:
+            start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
+            text = ASIDE.sub(' ', fact.sentence[start : last[1]])
+            # What is over is said in the clause of the target.
+            between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
+            around = fact.sentence[begin : max(first[0], begin)] + around
         is_until = bool(_UNTIL.search(around) or _YEARS.match(fact.sentence, last[1], end))
-    elif fact.target_span:
-        _, end = _clause(text, fact.target_span)
-        place = fact.target_span[1]
-        is_until = bool(_UNTIL.search(text, place, end) or _YEARS.match(text, place, end))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):
         return True
     is_over = is_until or bool(_NO_LONGER.search(between))
