@@ -77,18 +77,15 @@ def is_of_other_owner(question: str, sentence: str) -> bool:
 
 def _owners(text: str) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Each thing that a text says is of an owner: its stem, the owner's, whether a name."""
+    # Of many things, as 'Museum' of 'the Lace Museum'.
+    is_noun = lambda word: bool(wanted_by(f'which {word.lower()}').kinds)
     for pattern in (_OF, _OWNED):
         for found in pattern.finditer(text[:_LONGEST]):
             (owned,), is_name = words_of(found['owned']) or ('',), found['owner'][0].isupper()
-            words = [word for word in found['owner'].split(' ') if not (is_name and _is_noun(word))]
+            words = [word for word in found['owner'].split(' ') if not (is_name and is_noun(word))]
             owner = stems(' '.join(words))
             if owned and owner and not found['owner'].isupper():
                 yield owned, owner, is_name
-
-
-def _is_noun(word: str) -> bool:
-    """Whether a word is one of many things: of 'the Lace Museum' 'Museum' is."""
-    return bool(wanted_by(f'which {word.lower()}').kinds)
 
 
 def has_rival(question: str, sentence: str) -> bool:
