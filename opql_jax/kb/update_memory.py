@@ -217,11 +217,15 @@ def delete(
         memory.check_vocabulary(prepared.vocab)
         if selection.documents or selection.passages:
             covered(memory, prepared)  # or the same ids are those of other text
+    ids = np.array(prepared.passages['doc_id'].to_pylist() if selection.documents else [], object)
+    if missing := sorted(set(selection.documents) - set(ids)):
+        raise InputError(f'{prepared.directory} has no document {missing[0]!r}')
+    passages = np.flatnonzero(np.isin(ids, selection.documents)).tolist()
     deleted = update_lib.delete(
         memory_dir,
         entities=[prepared.vocab.id(name) for name in selection.entities],
         pairs=[_pair(prepared.vocab, pair) for pair in selection.pairs],
-        passages=[*selection.passages, *_passages_of(prepared, selection.documents)],
+        passages=[*selection.passages, *passages],
         entries=list(selection.entries),
         dry_run=dry_run,
     )
@@ -237,15 +241,6 @@ def _pair(vocab, pair):
     if len(names) != 2:
         raise InputError(f"pair {pair!r}: write 'topic|target'")
     return tuple(vocab.id(name.strip()) for name in names)
-
-
-def _passages_of(prepared, documents):
-    if not documents:
-        return []
-    ids = np.array(prepared.passages['doc_id'].to_pylist(), object)
-    if missing := sorted(set(documents) - set(ids)):
-        raise InputError(f'{prepared.directory} has no document {missing[0]!r}')
-    return np.flatnonzero(np.isin(ids, documents)).tolist()
 
 
 def compact(memory_dir: str, *, dry_run: bool = False) -> None:

@@ -9,13 +9,11 @@ from opql_jax.kb.sets import query as tree
 from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.text.question_plans import Plan, Step, says_something
+from opql_jax.kb.text.word_lists import any_of
 
 # What begins a phrase or a question, and names no relation.
-_OPENING = re.compile(
-    r'^(?:(?:in|on|at|the|a|an|those|all|who|whom|which|what|where|when|how|did|do|does|is|are|was'
-    r"|were|has|have|had|['’]s?)(?:\s+|$))+",
-    re.I,
-)
+_ASKS = any_of('question_words', 'auxiliaries')
+_OPENING = re.compile(rf"^(?:(?:in|on|at|the|an?|those|all|{_ASKS}|['’]s?)(?:\s+|$))+", re.I)
 
 
 def as_query(answer: Answer, sets: SetEvaluator) -> EntitySet | None:

@@ -168,14 +168,9 @@ def _entity_named(store: FactStore, name: str) -> int:
 
 def _combine(operator: str, left: Evaluated, right: Evaluated) -> Evaluated:
     entities = np.union1d(left.entities, right.entities)
-    a, b = (_weights_of(entities, found) for found in (left, right))
+    a, b = np.zeros((2, len(entities)), np.float32)  # 0 of those that were not found
+    for side, found in ((a, left), (b, right)):
+        side[np.searchsorted(entities, found.entities)] = found.weights
     weights = {'&': np.minimum(a, b), '|': np.maximum(a, b), '-': a - b}[operator]
     keep = weights > 0
     return Evaluated(*by_target(entities[keep], weights[keep]))
-
-
-def _weights_of(entities: np.ndarray, found: Evaluated) -> np.ndarray:
-    """The weights of some entities, 0 of those that were not found."""
-    weights = np.zeros(len(entities), np.float32)
-    weights[np.searchsorted(entities, found.entities)] = found.weights
-    return weights

@@ -13,8 +13,8 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.text import values
 from opql_jax.kb.text.wanted import Wanted
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.models.mention_kinds import THING
-from opql_jax.retrieval.words import words_of
 
 # Kinds returned only when asked for.
 _UNASKED = (*sorted(VALUES), 'group', CONCEPT, TITLE_KIND)
@@ -116,5 +116,5 @@ class AskedFor:
             passage = self._about.get(entity)
             text = '' if passage is None else self._texts[passage].as_py()
             said = ' '.join(text[start:end] for start, end in definition(text))
-            words = self._definitions[entity] = frozenset(words_of(said))
+            words = self._definitions[entity] = stems(said)
         return words

@@ -17,6 +17,7 @@ import numpy as np
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.calibration import CERTAIN, FEATURES, LEAST, log_odds
 from opql_jax.kb.text.asked_for import is_year
+from opql_jax.kb.text.word_lists import any_of
 from opql_jax.models.reader import Reading, Span
 from opql_jax.retrieval.words import words_of
 
@@ -29,8 +30,7 @@ _LISTS = re.compile(r', | & |\band\b|\bor\b')
 _YEAR = re.compile(r'\b\d{4}\b')
 # A date, and what may stand beside it.
 _DATE = re.compile(
-    r'(?:\d{1,4}(?!\d)(?:st|nd|rd|th)?|January|February|March|April|May|June|July|August'
-    r'|September|October|November|December'
+    rf'(?:\d{{1,4}}(?!\d)(?:st|nd|rd|th)?|{any_of("months")}'
     r'|[Ss]pring|[Ss]ummer|[Aa]utumn|[Ww]inter|early|late|mid|about|around|in|on'
     r'|the|of|[\s,.-])+'
 )

@@ -243,12 +243,12 @@ def add_text(
     sources: Sequence[str | os.PathLike | dict],
     *,
     replace: bool = False,
+    max_reject_fraction: float = 0.01,
     **options,
 ) -> Change:
     """Adds documents to a knowledge base: see `Change.add`, and `change` for the options."""
-    reject = {name: options.pop(name) for name in ('max_reject_fraction',) if name in options}
     with change(kb, **options) as changed:
-        changed.add(*sources, replace=replace, **reject)
+        changed.add(*sources, replace=replace, max_reject_fraction=max_reject_fraction)
     return changed
 
 

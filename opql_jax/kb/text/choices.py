@@ -52,7 +52,7 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
             return None
         offers = _OFFERS if pair.word == 'or' else _OFFERS[:1]
         if any(pattern.fullmatch(pair.text) for pattern in offers):
-            return marked.side(pair.left), marked.side(pair.right)
+            return marked.sides(pair)
     if len(text) <= MOST_CHARACTERS and (spoken := _SPOKEN.fullmatch(text)):
         left, right = (Side(spoken[side], -1, ()) for side in ('left', 'right'))
         return left, right

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from opql_jax.kb.text import values
 from opql_jax.kb.text.fact_questions import ONCE as DONE_ONCE
 from opql_jax.kb.text.fact_questions import past_of
-from opql_jax.kb.text.marked_questions import BASES, FORMS, PAST_OF_PARTICIPLE
 from opql_jax.kb.text.negation import EXCEPT, NOT, ONCE
+from opql_jax.kb.text.word_lists import BASES, FORMS, LISTS, PAST_OF_PARTICIPLE, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 # The probability of what a sentence states, and of what it states of less: the first successful
@@ -66,20 +66,8 @@ class _State(NamedTuple):
     probability: float = _STATED
 
 
-# Base, past and participle of more verbs that are not regular.
-_VERBS = (
-    'have has had,go went gone,see saw seen,know knew known,get got got,keep kept kept,pay paid '
-    'paid,speak spoke spoken,grow grew grown,fly flew flown,drive drove driven,eat ate '
-    'eaten,wear wore worn,throw threw thrown,choose chose chosen,steal stole stolen,swim swam '
-    'swum,sink sank sunk,learn learnt learnt,send sent sent,spend spent spent,lend lent '
-    'lent,tell told told,think thought thought,catch caught caught,feed fed fed,sleep slept '
-    'slept,rise rose risen,ring rang rung,ride rode ridden,say said said,stand stood stood,lay '
-    'laid laid,lie lay lain,burn burnt burnt,forget forgot forgotten,forbid forbade '
-    'forbidden,hide hid hidden,bite bit bitten,shut shut shut,cut cut cut,hit hit hit,hurt hurt '
-    'hurt,put put put,set set set,let let let,cost cost cost'
-).split(',')
-_FORMS = (*FORMS, *(frozenset(words_of(verb)) for verb in _VERBS))
-_PASTS = frozenset(past for verb in _VERBS for past in verb.split()[1:]) - {'has'}
+_FORMS = (*FORMS, *map(stems, LISTS['more_verbs']))
+_PASTS = frozenset(past for verb in LISTS['more_verbs'] for past in verb.split()[1:]) - {'has'}
 _PASTS |= BASES.keys() | PAST_OF_PARTICIPLE.keys()
 # What a word of a sentence may be to one of a claim.
 _SAME, _OPPOSITE, _OTHER = 'same', 'opposite', 'other'
@@ -111,8 +99,8 @@ _MOST_WORDS = 20
 _MOST_BETWEEN, _MOST_IN_THINGS, _MOST_IN_PHRASES = 3, 8, 10
 _BREAKS = re.compile(
     rf"[^\w@]|['’]s|and|or|nor|but|that|which|wh\w+|if|as|against|until|{NOT}|{EXCEPT}|{ONCE}"
-    rf'|{_PREPOSITION.pattern}|be|been|being|nearly|almost|hardly|barely|more|least|most|around'
-    r'|once|vice|deputy|acting|assistant|associate|interim|retired|junior|joint|co|ex|elect|honorary|future|planned|proposed|unsuccessful\w*|alleged|fake|mock',
+    rf'|{_PREPOSITION.pattern}|be|been|being|more|least|most|around|once'
+    rf'|{any_of("lesser", "not_quite")}',
     re.IGNORECASE,
 )
 # What may stand before the subject: 'the widow of Ada' is another, and what is said 'in the novel'
@@ -123,9 +111,8 @@ _BEGINS_CLAUSE = frozenset(
 )
 # Words that leave a sentence open.
 _OPEN = re.compile(
-    r'\b(?:if|whether|would|could|might|(?-i:may)|perhaps|maybe|possibly|probably|apparently'
-    r'|allegedly|reportedly|suppos\w+|falsely|wrongly|claim\w*|rumou?r\w*|legend\w*|myths?|believ\w+'
-    r'|thought|deni\w+|deny|doubt\w*|(?:is|are|was|were|be) said|say|according|attributed|only'
+    rf'\b(?:{any_of("hedges")}|if|whether|would|suppos\w+|falsely|wrongly|claim\w*|myths?|believ\w+'
+    r'|thought|deni\w+|deny|doubt\w*|(?:is|are|was|were|be) said|say|only'
     r'|unless|plans? to|planned|hop(?:es?|ed|ing)|intend\w*|expect\w*|proposed|due|likely|nearly'
     r'|almost|(?:is|are|was|were) to)\b|\?',
     re.IGNORECASE,
@@ -152,29 +139,9 @@ _FOLLOWS = re.compile(
 # What may follow what is denied and leaves it as it is.
 _AT_ALL = frozenset('at all ever either anywhere anymore any more there'.split())
 # Words of which one denies the other.
-_OPPOSITES = tuple(
-    tuple(frozenset(words_of(words)) for words in pair.split(':'))
-    for pair in (
-        'accept approve : reject refuse decline',
-        'allow permit welcome : forbid forbidden ban prohibit bar',
-        'pass : fail',
-        'win won : lose lost',
-        'include : exclude omit',
-        'alive : dead',
-        'legal : illegal',
-        'married : unmarried single',
-        'rise rose increase : fall fell decrease drop',
-        'guilty : innocent acquitted',
-        'raise increase : lower reduce cut',
-        'survive : die perish',
-        'remember : forget forgot',
-        'possible : impossible',
-        'public : private',
-        'optional : compulsory mandatory',
-    )
-)
+_OPPOSITES = tuple(tuple(map(stems, pair)) for pair in LISTS['opposites'])
 _OPEN_OR_CLOSED = (frozenset(('open',)), frozenset(('closed', 'shut')))
-_SAME_SENSE = tuple(frozenset(words_of(words)) for words in ('allow permit',))
+_SAME_SENSE = (stems('allow permit'),)
 
 
 def judged(
@@ -187,25 +154,28 @@ def judged(
     """
     if not 0 < len(claim.words) <= _MOST_WORDS:
         return None
-    tokens = [*_with_nouns(claim, _completed(claim, tokens), before)]
+    # The last word for an 'it' that goes on about it.
+    noun, said = claim.words[-1], _completed(claim, tokens)
+    is_before = lambda place: any(_alike(noun, one) for one in (*before, *said[:place]))
+    tokens = [
+        noun if token in _IT and noun[0] != '@' and is_before(place) else token
+        for place, token in enumerate(said)
+    ]
     for place, words, state, is_part in _subjects(claim, tokens):
         state = state._replace(subject=place - 1)
         for end, reached in _ways(claim, words, tokens, place, state, set()):
             if found := _verdict(claim, tokens, end, reached, is_part):
                 word, probability = found
-                if claim.is_end:
-                    is_over = word == 'yes' and _is_for_good(tokens[end:])
-                    return ('no', probability) if is_over else None
+                if claim.is_end:  # what follows says only when: not 'for a week' nor 'and again'
+                    after = itertools.takewhile(lambda one: one not in _ENDS, tokens[end:])
+                    dates = (
+                        one[0].isupper() or one[0].isdigit()
+                        for one in after
+                        if one not in ('in', 'on')
+                    )
+                    return ('no', probability) if word == 'yes' and all(dates) else None
                 return word, probability * (_LEFT_OUT if claim.about else 1)
     return None
-
-
-def _with_nouns(claim: Claim, tokens: Sequence[str], before: Sequence[str]) -> Iterator[str]:
-    """A sentence with the last word of a claim for an 'it' that goes on about it."""
-    noun = claim.words[-1]
-    for place, token in enumerate(tokens):
-        is_before = any(_alike(noun, one) for one in (*before, *tokens[:place]))
-        yield noun if token in _IT and noun[0] != '@' and is_before else token
 
 
 def _completed(claim: Claim, tokens: Sequence[str]) -> list[str]:
@@ -515,12 +485,6 @@ def _described(before: str, word: str, gap: Sequence[str], state: _State) -> _St
     if state.is_denied and not is_same:
         return None
     return state._replace(probability=_OF_LESS) if left and _OF_NEXT.fullmatch(before) else state
-
-
-def _is_for_good(after: Sequence[str]) -> bool:
-    """Whether what follows an end is only when it was: not 'for a week', nor 'and again'."""
-    said = list(itertools.takewhile(lambda one: one not in _ENDS, after))
-    return all(one in ('in', 'on') or one[0].isupper() or one[0].isdigit() for one in said)
 
 
 def _verdict(

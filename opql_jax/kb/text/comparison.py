@@ -26,10 +26,11 @@ from opql_jax.kb.fact_store import FactStore
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text import values
 from opql_jax.kb.text.comparison_questions import parse
-from opql_jax.kb.text.marked_questions import FORMS, Comparison, Name, Side, names_of
+from opql_jax.kb.text.marked_questions import Comparison, Name, Side, names_of
 from opql_jax.kb.text.polarity import denies, leaves_open
 from opql_jax.kb.text.subject import GOES_ON, asked_about, is_about
 from opql_jax.kb.text.values import country, same_name
+from opql_jax.kb.text.word_lists import FORMS, LISTS, stems
 from opql_jax.kb.weighted_entities import Member
 from opql_jax.retrieval.words import words_of
 
@@ -58,12 +59,7 @@ _PATHS = 3
 # What stands before the words that belong to a noun.
 _PHRASE_BEGINS = re.compile(r'[.,;:()]|\b(?:is|was|are|were|an?|the|as|of|by)\b', re.IGNORECASE)
 # Words that a sentence need not have.
-_ANY_WORDS = frozenset(
-    words_of(
-        'who what which where when why located situated based country nationality profession type '
-        'thing from be is in'
-    )
-)
+_ANY_WORDS = stems(LISTS['need_not_be_said'])
 
 
 class Found(NamedTuple):
@@ -83,26 +79,8 @@ class Found(NamedTuple):
     fact: Fact | None
     weight: float
     preferred: float
-    is_doubtful: bool
-    of_another: bool
-
-
-class Verdict(NamedTuple):
-    """What a comparison comes to.
-
-    Attributes:
-        said: 'yes', 'no', the place of the chosen side among `sides`, or None if nothing states it.
-        probability: that the values it rests on are right, all of them.
-        is_doubtful: whether one of them may be about something else.
-        answers: to the plain questions that it rests on.
-        note: what was found about each side, in words.
-    """
-
-    said: str | int | None
-    probability: float
-    is_doubtful: bool
-    answers: tuple[Answer, ...]
-    note: str
+    is_doubtful: bool = False
+    of_another: bool = False
 
 
 Answerer = Callable[[list[str]], list[Answer]]
@@ -124,79 +102,51 @@ def parse_question(question: Question, kinds: Sequence[str]) -> Comparison | Non
     return parse(question.text, linked_names(question, kinds))
 
 
-def answer(
-    question: Question,
-    kinds: Sequence[str],
-    plain: Answerer,
-) -> Answer | None:
+def answer(question: Question, kinds: Sequence[str], plain: Answerer) -> Answer | None:
     """The answer to a question that compares, or wants a fact confirmed; None if neither.
 
-    'yes', 'no' or one of its names.
-
-    There are no entities in it, and a note, if the text does not state what decides.
+    It is 'yes', 'no' or one of its names, and no surer than any of the values that it rests on. It
+    has no entities, and a note, if the text does not state what decides.
 
     Args:
         question: with its names as topics.
         kinds: of the entities.
         plain: answers plain questions; an answer without entities says that there is none.
     """
-    comparison = parse_question(question, kinds)
-    if comparison is None:
+    if (comparison := parse_question(question, kinds)) is None:
         return None
-    verdict = decide(comparison, plain)
-    if verdict.said is None and comparison.how == 'which':
-        return None  # reading the question as it is may still choose
-    parts = verdict.answers
-    found = Answer(
-        parts=parts,
-        is_cut=any(part.is_cut for part in parts),
-        note=f'the text does not decide this: {verdict.note}',
-    )
-    if verdict.said is None:
-        return found
-    entity, phrases = -1, (str(verdict.said),)
-    if isinstance(verdict.said, int):
-        side = comparison.sides[verdict.said]
-        entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
-    probability = verdict.probability * (_DOUBTFUL if verdict.is_doubtful else 1)
-    return dataclasses.replace(
-        found,
-        entities=np.array([entity]),
-        weights=np.ones(1, np.float32),
-        probabilities=np.array([probability], np.float32),
-        phrases=phrases,
-        note=verdict.note,
-    )
-
-
-def decide(comparison: Comparison, answer: Answerer) -> Verdict:
-    """What a comparison comes to, which is no surer than any of the values it rests on.
-
-    Args:
-        comparison: see `parse`.
-        answer: answers plain questions; an answer without entities says that there is none.
-    """
     asked = [question for side in comparison.sides for question in side.questions]
-    answers = dict(zip(asked, answer(asked), strict=True))
+    answers = dict(zip(asked, plain(asked), strict=True))
     candidates = [
         _candidates(comparison, side, [answers[question] for question in side.questions])
         for side in comparison.sides
     ]
     if comparison.units:
         candidates = _of_one_measure(comparison.units, candidates)
-    found = [_best(comparison, of_side) for of_side in candidates]
-    note = '; '.join(
-        f'{side.name}: {one.name if one else "not stated"}'
-        for side, one in zip(comparison.sides, found)
+    best = [_best(comparison, of_side) for of_side in candidates]
+    sides = list(zip(comparison.sides, best))
+    note = '; '.join(f'{side.name}: {one.name if one else "not stated"}' for side, one in sides)
+    parts = tuple(_only(one) if one else answers[side.questions[0]] for side, one in sides)
+    found = Answer(parts=parts, is_cut=any(part.is_cut for part in parts), note=note)
+    said, probability, is_doubtful = _decided(comparison, best, plain)
+    if said is None:  # reading the question as it is may still choose
+        undecided = dataclasses.replace(found, note=f'the text does not decide this: {note}')
+        return None if comparison.how == 'which' else undecided
+    entity, phrases = -1, (str(said),)
+    if isinstance(said, int):
+        side = comparison.sides[said]
+        entity, phrases = (side.entity, ()) if side.entity >= 0 else (-1, (side.name,))
+    return dataclasses.replace(
+        found,
+        entities=np.array([entity]),
+        weights=np.ones(1, np.float32),
+        probabilities=np.array([probability * (_DOUBTFUL if is_doubtful else 1)], np.float32),
+        phrases=phrases,
     )
-    rests_on = tuple(
-        _only(one) if one else answers[side.questions[0]]
-        for side, one in zip(comparison.sides, found)
-    )
-    return Verdict(*_decided(comparison, found, answer), rests_on, note)
 
 
-# What was said, how probable that is, and whether it is doubtful.
+# 'yes', 'no', the place of the chosen side, or None if nothing states it; how probable it is that
+# the values it rests on are right; and whether one of them may be about something else.
 _Said = tuple[str | int | None, float, bool]
 _UNKNOWN: _Said = (None, 0.0, False)
 
@@ -245,30 +195,17 @@ def _candidates(comparison: Comparison, side: Side, answers: Sequence[Answer]) -
             for path in answer.paths(member.id, _PATHS)
             if path
         ]
-        support, wording, fact = max(
-            supports, key=lambda one: one[0] * one[1], default=(1.0, 1.0, None)
-        )
+        none: tuple[float, float, Fact | None] = 1.0, 1.0, None
+        support, wording, fact = max(supports, key=lambda one: one[0] * one[1], default=none)
+        name, of_another = member.name, support <= _OF_ANOTHER
+        if comparison.measure == 'number' and fact and fact.sentence and fact.target_span:
+            name = values.with_unit(name, fact.sentence[fact.target_span[1] :])
+        weight, preferred = (n * support * wording for n in (member.weight, probability))
+        found = Found(answer, member.id, name, probability, fact, weight, preferred)
         candidates.append(
-            Found(
-                answer,
-                member.id,
-                _value(comparison.measure, member, fact),
-                probability,
-                fact,
-                member.weight * support * wording,
-                probability * support * wording,
-                support <= _OF_ANOTHER or wording < 1,
-                support <= _OF_ANOTHER,
-            )
+            found._replace(is_doubtful=of_another or wording < 1, of_another=of_another)
         )
     return candidates
-
-
-def _value(measure: str, member: Member, fact: Fact | None) -> str:
-    """What is compared of an answer, with the unit that its sentence states."""
-    if measure != 'number' or not fact or not fact.sentence or not fact.target_span:
-        return member.name
-    return values.with_unit(member.name, fact.sentence[fact.target_span[1] :])
 
 
 def _of_one_measure(
@@ -290,16 +227,14 @@ def _best(comparison: Comparison, candidates: list[Found]) -> Found | None:
     """The likeliest; where a question names a value, that first if it is not much less likely."""
     if comparison.measure == 'country':
         candidates = [one for one in candidates if country(one.name)] or candidates
-    best = max(candidates, key=lambda one: one.preferred, default=None)
-    if best is not None and comparison.asked:
-        asked = [one for one in candidates if _is_asked(comparison, one.name)]
-        least = best.weight * (_RIVAL if comparison.exclusive else 0)
-        return max(
-            (one for one in asked if one.weight >= least),
-            key=lambda one: one.preferred,
-            default=best,
-        )
-    return best
+    by_preference = sorted(candidates, key=lambda one: -one.preferred)
+    least = by_preference[0].weight * _RIVAL if candidates and comparison.exclusive else 0
+    asked = (
+        one
+        for one in by_preference
+        if comparison.asked and one.weight >= least and _is_asked(comparison, one.name)
+    )
+    return next(asked, next(iter(by_preference), None))
 
 
 def _wording(comparison: Comparison, answer: Answer, path: Path) -> float:
@@ -334,15 +269,10 @@ def _says(store: FactStore, fact: Fact) -> float:
     start = fact.sentence.find(said)
     if start <= fact.topic_span[0] < start + len(said):
         return 1.0
-    if fact.topic_span[0] > start or _is_name_first(said):
-        return _OF_ANOTHER
+    names = written_as_names(said)
+    if fact.topic_span[0] > start or (names and not names[0][0]):
+        return _OF_ANOTHER  # it is before the topic, or begins with a name
     return 1.0 if GOES_ON.match(said) and not fact.sentence[:start].endswith('… ') else _FAR
-
-
-def _is_name_first(said: str) -> bool:
-    """Whether a sentence begins with a name: with a capital that is no common word's."""
-    spans = written_as_names(said)
-    return bool(spans) and spans[0][0] == 0
 
 
 def _is_value(comparison: Comparison, member: Member) -> bool:
@@ -417,26 +347,25 @@ def _confirm(comparison: Comparison, found: Found, answer: Answerer) -> _Said:
         return 'no', *how_sure
     if not country(comparison.asked) and _is_apart(comparison.asked, found):
         return 'no', *how_sure
-    asked = answer([f'Where is {comparison.asked} located?'])
-    places = [member for one in asked for member in list(one)[:_LOOKED_AT]]
-    least = _RIVAL * max((member.probability or 0.0 for member in places), default=0.0)
-    if any(same_name(one.name, found.name) and (one.probability or 0.0) >= least for one in places):
+    where = 'Where is {} located?'
+    places = _named(answer([where.format(comparison.asked)]))
+    least = _RIVAL * max((probability for _, probability in places), default=0.0)
+    if any(same_name(name, found.name) and probability >= least for name, probability in places):
         return None, 0.0, True  # the place that is asked for lies in the one that was found
-    further = answer(
-        [f'Where is {found.name} located?', f'In which country is {found.name} located?']
-    )
-    within = [
-        (member.name, probability)
-        for one in further
-        for member in list(one)[:_LOOKED_AT]
-        if (probability := member.probability or 0.0) >= _LEAST
-    ]
+    further = answer([where.format(found.name), f'In which country is {found.name} located?'])
+    within = [one for one in _named(further) if one[1] >= _LEAST]
     if at := [probability for name, probability in within if _is_asked(comparison, name)]:
         return 'yes', found.probability * max(at), found.is_doubtful
     if country(comparison.asked):
         at = [probability for name, probability in within if country(name)]
         return ('no' if at else None), found.probability * max(at, default=0.0), found.is_doubtful
     return 'no', found.probability, True  # one may have a place in it that no sentence tells of
+
+
+def _named(answers: Sequence[Answer]) -> list[tuple[str, float]]:
+    """The names that are looked at of answers, and their probabilities."""
+    members = itertools.chain(*(list(one)[:_LOOKED_AT] for one in answers))
+    return [(member.name, member.probability or 0.0) for member in members]
 
 
 def _is_of_part(found: Found) -> bool:
@@ -491,14 +420,13 @@ def _same_value(measure: str, left: str, right: str) -> bool | None:
             return nations[0] == nations[1]
         return True if same_name(left, right) else None if any(nations) else False
     if measure == 'year':
-        years = values.date(left), values.date(right)
-        return int(years[0][0]) == int(years[1][0]) if all(years) else None  # type: ignore[index]
+        one, other = values.date(left), values.date(right)
+        return int(one[0]) == int(other[0]) if one and other else None
     if measure in ('date', 'number'):
         return values.compare(measure, left, right) == 0
     return same_name(left, right)
 
 
 def _is_denied(found: Found, comparison: Comparison) -> bool:
-    if found.fact is None:
-        return False
-    return denies(found.fact, comparison.now) or leaves_open(found.fact)
+    fact = found.fact
+    return fact is not None and (denies(fact, comparison.now) or leaves_open(fact))

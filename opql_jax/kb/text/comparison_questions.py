@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.kb.text.fact_questions import read_both, read_each, read_fact
 from opql_jax.kb.text.marked_questions import (
-    BASES,
     COUNTRY,
     IS,
     LOCATED,
     NOUNS,
-    PAST_OF_PARTICIPLE,
     ROLE,
     Comparison,
     Marked,
     Name,
     Pair,
+    Side,
     find_pair,
     readings,
 )
+from opql_jax.kb.text.word_lists import BASES, LISTS, PAST_OF_PARTICIPLE
 
 _FIRST = r'first|earlier|earliest|sooner'
 _LAST = r'last|later|latest|more recently|most recently'
@@ -33,44 +33,18 @@ _OLD, _YOUNG = (
 _LESS_DATE = re.compile(rf'\b(?:{_FIRST}|{_OLD})\b')
 _MORE_DATE = re.compile(rf'\b(?:{_LAST}|{_YOUNG})\b')
 # Adjectives of numbers, and the questions for these numbers.
-_SIZES = {
-    'larger bigger greater largest biggest greatest': ('most', 'How large is {x}?'),
-    'smaller smallest': ('least', 'How large is {x}?'),
-    'taller tallest': ('most', 'How tall is {x}?'),
-    'higher highest': ('most', 'How high is {x}?'),
-    'lower lowest': ('least', 'How high is {x}?'),
-    'longer longest': ('most', 'How long is {x}?'),
-    'shorter shortest': ('least', 'How long is {x}?'),
-    'deeper deepest': ('most', 'How deep is {x}?'),
-    'shallower': ('least', 'How deep is {x}?'),
-    'heavier heaviest': ('most', 'How heavy is {x}?'),
-    'lighter lightest': ('least', 'How heavy is {x}?'),
-    'wider broader widest': ('most', 'How wide is {x}?'),
-    'narrower': ('least', 'How wide is {x}?'),
-    'faster fastest': ('most', 'How fast is {x}?'),
-    'slower slowest': ('least', 'How fast is {x}?'),
+_SIZE = {
+    word: (how, f'How {asked} is {{x}}?')
+    for words, how, asked in LISTS['sizes']
+    for word in words.split()
 }
-_SIZE = {word: (how, asks) for words, (how, asks) in _SIZES.items() for word in words.split()}
 _ADJECTIVE = '|'.join(_SIZE)
 _MEASURE = (
     'population|area|height|length|width|depth|weight|capacity|speed|budget'
     '|running time|elevation|size|duration'
 )
 # Of which measures the values are that are asked for so, see `Comparison.units`.
-_UNITS = {
-    word: units
-    for words, *units in (
-        ('tall high deep wide height width depth elevation', 'length'),
-        ('long length', 'length', 'time'),
-        ('time duration', 'time'),
-        ('large', 'area', ''),
-        ('area', 'area'),
-        ('heavy weight', 'mass'),
-        ('fast speed', 'speed'),
-        ('population', ''),
-    )
-    for word in words.split()
-}
+_UNITS = {word: units for words, *units in LISTS['compared_measures'] for word in words.split()}
 # The noun for the things that a question compares, as short as possible, and where its verb begins.
 _NOUN_PHRASE = r'(?:(?:@\d|[a-z-]+) ){0,4}?[a-z-]+'
 _VERB = rf'{IS}|has|have|had|contains?|{"|".join(BASES)}|[a-z]+ed(?!.* (?:{IS}|has|have|had)\b)'
@@ -133,19 +107,11 @@ def _read_choice(marked: Marked) -> Comparison | None:
         return None
     if role and re.fullmatch(rf'(?:.* )?(?:{_MEASURE}|{_ADJECTIVE}|more|most|less|fewer)', role):
         role, rest = '', f'has {role} {rest}'.strip()
-    dimension = _dimension(
-        ' '.join(rest.split()), asks_base, noun, text.startswith('who '), _kind(marked, pair, role)
-    )
-    if not dimension:
+    is_who, kind = text.startswith('who '), _kind(marked, pair.left, pair.right, role)
+    if not (dimension := _dimension(' '.join(rest.split()), asks_base, noun, is_who, kind)):
         return None
     how, measure, asks = dimension
-    role = re.sub(r's$', '', role) if pair.role and pair.role.endswith('s') else role
-    return Comparison(
-        (marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)),
-        how,
-        measure,
-        units=_units(asks),
-    )
+    return Comparison(marked.sides(pair, asks, role), how, measure, units=_units(asks))
 
 
 def _without_pair(pair: Pair) -> str:
@@ -182,12 +148,12 @@ def _read_which(marked: Marked) -> Comparison | None:
     return fact and fact._replace(how='which')
 
 
-def _kind(marked: Marked, pair: Pair, role: str) -> str:
+def _kind(marked: Marked, left: str, right: str, role: str = '') -> str:
     """The kind of what two names, or who has a role in them, are of."""
     if role:
         return 'person' if re.fullmatch(PERSON, role) else ''
-    kinds = [kind for kind in (marked.kind(pair.left), marked.kind(pair.right)) if kind]
-    return kinds[0] if len(set(kinds)) == 1 else ''
+    kinds = {marked.kind(left), marked.kind(right)} - {''}
+    return kinds.pop() if len(kinds) == 1 else ''
 
 
 def _dimension(
@@ -302,7 +268,6 @@ def _read_same(marked: Marked) -> Comparison | None:
         between,
     ):
         role, between = of[1], of[2]
-    role = re.sub(r's$', '', role) if role.endswith('s') and pair.role else role
     measure, asks = 'name', ()
     event = re.fullmatch(r'([a-z]+) (in|on|at)', between)
     if re.fullmatch('country|nationality', noun) and not event:
@@ -327,10 +292,9 @@ def _read_same(marked: Marked) -> Comparison | None:
         asks = (f'Which {noun} is {{x}} from?',)
     if not asks:
         return None
-    sides = marked.side(pair.left, *asks, role=role), marked.side(pair.right, *asks, role=role)
     how = 'different' if word == 'different' else 'same'
     place = 'country' if measure == 'country' else noun if re.fullmatch(PLACE, noun) else ''
-    return Comparison(sides, how, measure, place=place)
+    return Comparison(marked.sides(pair, asks, role), how, measure, place=place)
 
 
 def _read_order(marked: Marked) -> Comparison | None:
@@ -344,26 +308,17 @@ def _read_order(marked: Marked) -> Comparison | None:
         return None
     aux, left, said, word, right = found.groups()
     word = {'before': 'earlier', 'after': 'later'}.get(word, word.removesuffix(' than'))
-    rest = f'{said.strip()} {word}' if aux in ('did', 'does') else f'{aux} {said.strip()} {word}'
-    kinds = {marked.kind(left), marked.kind(right)} - {''}
-    dimension = _dimension(
-        ' '.join(rest.split()),
-        aux in ('did', 'does'),
-        '',
-        False,
-        kinds.pop() if len(kinds) == 1 else '',
-    )
-    if not dimension:
+    is_base = aux in ('did', 'does')
+    rest = ' '.join(f'{"" if is_base else aux} {said} {word}'.split())
+    if not (dimension := _dimension(rest, is_base, '', False, _kind(marked, left, right))):
         return None
     how, measure, asks = dimension
     how = {'least': 'less', 'most': 'more'}[how]
+    sides: tuple[Side, ...] = (marked.side(left, *asks),)
     if marked.is_date(right):
-        return (
-            Comparison((marked.side(left, *asks),), how, measure, asked=marked.said[int(right)])
-            if measure == 'date'
-            else None
-        )
-    sides = marked.side(left, *asks), marked.side(right, *asks)
+        is_date = measure == 'date'
+        return Comparison(sides, how, measure, asked=marked.said[int(right)]) if is_date else None
+    sides = *sides, marked.side(right, *asks)
     return Comparison(sides, how, measure, units=_units(asks))
 
 

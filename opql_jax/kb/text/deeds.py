@@ -6,9 +6,9 @@ not that Ann does.
 
 import re
 
-from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.roles import is_man, places_of
 from opql_jax.kb.text.wanted import is_person_noun
+from opql_jax.kb.text.word_lists import FORMS, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 _WORD = re.compile(r'[\w-]+')
@@ -17,7 +17,7 @@ _WHO_DID = re.compile(r'\bwho (?:also |first |then |originally )?([a-z]{3,})\b',
 _WHEN_DID = re.compile(
     r"\b(?i:when|where|in (?:which|what) \w+) did ((?:[A-Z][\w'’.-]* )+)([a-z]{3,})\b"
 )
-_NO_DEED = re.compile(r'(?:is|was|are|were|did|does|do|has|had|have|can|will|would)\b')
+_NO_DEED = re.compile(rf'(?:{any_of("auxiliaries")})\b')
 _NAME = r"(?!(?:I|We|My|Our)\b)[A-Z][\w'’.-]*"
 _SUBJECT = re.compile(
     rf'((?:{_NAME}(?: (?:of|and|&) (?:the )?|, (?:and )?| ))*{_NAME})'
@@ -58,7 +58,7 @@ def is_deed_of_another(question: str, name: str, sentence: str) -> bool:
     if _NO_DEED.match(asked) or sentence.isupper():
         return False
     deeds = [word for word in _WORD.finditer(sentence) if _is_form(word[0].lower(), asked.lower())]
-    said, by_both = frozenset(words_of(question)), bool(_BY_BOTH.fullmatch(asked))
+    said, by_both = stems(question), bool(_BY_BOTH.fullmatch(asked))
     ends = [*(deed.start() for deed in deeds[1:]), len(sentence)]
     # Those done to what is asked about, if any is.
     to_it = [

@@ -95,15 +95,12 @@ class EvidenceFinder:
         places = (self._placed(numbers[span.passage], span) for span in reading.spans)
         placed = [place for place in places if place]
         spans, said, entities = zip(*placed) if placed else ((), (), ())
-        named = [self._named(number) for number in numbers]
+        # The entities that a passage names, in its text or by its title.
+        index, named = self._retriever.index, []
+        for number in numbers:
+            sentences = index.entities_of_sentence[slice(*index.first_sentence[number:][:2])]
+            named.append(np.union1d(sentences.indices, index.title_entity[number : number + 1]))
         return Evidence(numbers, before, named, reading._replace(spans=list(spans)), said, entities)
-
-    def _named(self, number: int) -> np.ndarray:
-        """The entities that a passage names, in its text or by its title."""
-        index = self._retriever.index
-        first, end = index.first_sentence[number : number + 2]
-        sentences = index.entities_of_sentence[first:end]
-        return np.union1d(sentences.indices, index.title_entity[number : number + 1])
 
     def _placed(self, number: int, span: Span) -> tuple[Span, str, int] | None:
         """A span without punctuation around it: its characters, its text, its entity or -1.

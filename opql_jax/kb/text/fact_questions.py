@@ -8,27 +8,19 @@ from opql_jax.kb.text.marked_questions import (
     COUNTRY,
     IS,
     LOCATED,
-    PAST_OF_PARTICIPLE,
     ROLE,
     THING,
-    VERBS,
     Comparison,
     Marked,
     Pair,
     find_pair,
 )
 from opql_jax.kb.text.values import country
-from opql_jax.retrieval.words import words_of
+from opql_jax.kb.text.word_lists import LISTS, PAST_OF_PARTICIPLE, VERBS, stems
 
 # What is mostly done to a thing once, by one.
-ONCE = frozenset(
-    'direct write author compose design found invent paint build develop discover publish '
-    'establish create construct kill marry directed wrote authored composed designed founded '
-    'invented painted built developed discovered published established created constructed '
-    'killed married born buried die died located situated based set released opened completed '
-    'begin began start started end ended premiered launched happen happened close closed take '
-    'open sink sank fight fought'.split()
-)
+ONCE = frozenset(LISTS['done_once'].split())
+_SINGULAR = {'are': 'is', 'were': 'was', 'do': 'does'}
 # Kinds of what has no profession.
 _THINGS = ('place', 'work', 'organisation')
 _NAMES_OF_MANY = re.compile(
@@ -45,7 +37,8 @@ def read_both(marked: Marked) -> Comparison | None:
     text = re.sub(r'\b(?:both|all|each) ', '', pair.text)
     if not re.match(r'(?:are|were|did|do|have) X ', text):
         return None
-    text = re.sub(r'^are', 'is', re.sub(r'^were', 'was', re.sub(r'^do\b', 'does', text)))
+    aux, _, rest = text.partition(' ')
+    text = f'{_SINGULAR.get(aux, aux)} {rest}'
     singular = re.sub(
         rf'(?<=X )((?:[a-z]+ )*?)((?:{PERSON}|{WORK}|[a-z]+)s)$',
         lambda m: f'a {m[1]}{m[2][:-1]}',
@@ -88,33 +81,24 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
     word = r'(?!(?:of|in|at|for|with|from|by|to)\b)[a-z-]+'
     is_now = bool(re.match(r'(?:is|are|does|do)\b', text))
 
-    def fact(
-        subject: str,
-        ask: str | tuple[str, ...],
-        asked: str,
-        once: bool,
-        measure: str = 'name',
-        place: str = '',
-    ):
-        asks = (ask,) if isinstance(ask, str) else ask
+    def fact(subject: str, asked: str, once: bool, *asks: str, measure='name', place=''):
         value = marked.said[int(asked[1:])] if asked.startswith('@') else asked
         value, sides = re.sub(r'^[Tt]he ', '', value), (marked.side(subject, *asks),)
-        how: dict = {'asked': value, 'exclusive': once, 'place': place, 'now': is_now}
-        return Comparison(sides, 'is', measure, **how)
+        return Comparison(sides, 'is', measure, (), value, once, place=place, now=is_now)
 
     if found := re.fullmatch(rf'{IS} @(\d) (?:[a-z]+ly )?{verb} by @(\d)', text):
         past = PAST_OF_PARTICIPLE.get(found[2], found[2])
-        return fact(found[1], f'Who {past} {{x}}?', f'@{found[3]}', past in ONCE)
+        return fact(found[1], f'@{found[3]}', past in ONCE, f'Who {past} {{x}}?')
     if found := re.fullmatch(rf'(did|does) @(\d) {verb} @(\d)', text):
         base, who, whom = found[3], found[2], found[4]
         if base in ('marry', 'wed'):
-            return fact(who, 'Who did {x} marry?', f'@{whom}', True)
+            return fact(who, f'@{whom}', True, 'Who did {x} marry?')
         if base in ('star', 'feature'):
-            return fact(who, 'Who stars in {x}?', f'@{whom}', False)
+            return fact(who, f'@{whom}', False, 'Who stars in {x}?')
         wh = 'What' if marked.kind(who) in ('place', 'work') else 'Who'
-        return fact(whom, f'{wh} {past_of(base)} {{x}}?', f'@{who}', base in ONCE)
+        return fact(whom, f'@{who}', base in ONCE, f'{wh} {past_of(base)} {{x}}?')
     if found := re.fullmatch(rf'(did|does) @(\d) {verb} the ([a-z-]+)', text):
-        return fact(found[2], f'What {found[1]} {{x}} {found[3]}?', found[4], False)
+        return fact(found[2], found[4], False, f'What {found[1]} {{x}} {found[3]}?')
     for pattern in (
         rf'{IS} @(?P<b>\d) (?P<the>the|an?) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d)',
         rf'{IS} (?P<the>the) (?P<n>(?:[a-z-]+ )?[a-z]+) of @(?P<a>\d) @(?P<b>\d)',
@@ -126,19 +110,19 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             is_person = re.fullmatch(rf'(?:[a-z-]+ )?(?:{PERSON}|[a-z]+(?:er|or|ist))', noun)
             ask = f'{"Who" if is_person else "What"} is the {noun} of {{x}}?'
             is_one = is_the and not _NAMES_OF_MANY.match(noun)
-            return fact(found['a'], ask, f'@{found["b"]}', is_one)
+            return fact(found['a'], f'@{found["b"]}', is_one, ask)
     done_to = rf'(?: {verb}(?: [a-z]+)??)? (in|on|at|near|from|to|for|with) @(\d)'
     if found := re.fullmatch(rf'({IS}|did|does) @(\d){done_to}', text):
         aux, subject, done, prep, value = found.groups()
-        aux = {'are': 'is', 'were': 'was'}.get(aux, aux)
+        aux = _SINGULAR.get(aux, aux)
         once = done in ONCE
         asked = f'@{value}'
         if marked.is_date(value):
             when = f'When {aux} {{x}} {done}?'
             is_when = done and prep in ('in', 'on')
-            return fact(subject, when, asked, once, 'date') if is_when else None
+            return fact(subject, asked, once, when, measure='date') if is_when else None
         if prep == 'from' and not done:
-            return fact(subject, ('Where is {x} from?', *COUNTRY), asked, True, 'name', 'place')
+            return fact(subject, asked, True, 'Where is {x} from?', *COUNTRY, place='place')
         if prep in ('in', 'on', 'at', 'near'):
             in_country = LOCATED if country(marked.said[int(value)]) else ()
             if not done:
@@ -150,24 +134,23 @@ def _read_plain_fact(marked: Marked) -> Comparison | None:
             else:
                 asks = (f'Where {aux} {{x}} {done}?',)
             place = '' if prep == 'near' else 'place'
-            return fact(subject, asks, asked, once or not done, 'name', place)
+            return fact(subject, asked, once or not done, *asks, place=place)
         if done:
-            return fact(subject, f'Who {aux} {{x}} {done} {prep}?', asked, done == 'married')
+            return fact(subject, asked, done == 'married', f'Who {aux} {{x}} {done} {prep}?')
         return None
     if found := re.fullmatch(rf'{IS} @(\d) (?:an? )?@(\d)( [a-z]+)?', text):
         if not country(marked.said[int(found[2])]):
             return None
-        asked = fact(found[1], COUNTRY, f'@{found[2]}', True, 'country')
-        return asked._replace(described=frozenset(words_of(found[3] or '')))
+        asked = fact(found[1], f'@{found[2]}', True, *COUNTRY, measure='country')
+        return asked._replace(described=stems(found[3] or ''))
     if found := re.fullmatch(rf'{IS} @(\d) (an? )?((?:{word} ){{0,2}}{word})', text):
         described, _, noun = found[3].rpartition(' ')
         if country(found[3]):
-            return fact(found[1], COUNTRY, found[3], True, 'country')
+            return fact(found[1], found[3], True, *COUNTRY, measure='country')
         if found[2]:
             is_thing = re.fullmatch(THING, noun) or marked.kind(found[1]) in _THINGS
             ask = 'What type of thing is {x}?' if is_thing else 'What is the profession of {x}?'
-            asked = fact(found[1], ask, noun, False)
-            return asked._replace(described=frozenset(words_of(described)))
+            return fact(found[1], noun, False, ask)._replace(described=stems(described))
     return None
 
 

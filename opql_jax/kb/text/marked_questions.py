@@ -1,5 +1,7 @@
 """Questions with marks for names, 'which film is older, @0 or @1', and patterns over these."""
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +11,6 @@ from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
 from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.text import values
 from opql_jax.kb.text.values import DATE
-from opql_jax.retrieval.words import words_of
 
 # Longer questions are not parsed.
 MOST_CHARACTERS = 400
@@ -35,27 +36,6 @@ THING = (
 )
 NOUNS = f'{THING}|{PERSON}'
 IS = r'(?:is|are|was|were)'
-# Base, past and participle of verbs that are not regular.
-VERBS = {
-    base: (past, participle)
-    for base, past, participle in (
-        verb.split()
-        for verb in (
-            'write wrote written,sing sang sung,draw drew drawn,make made made,build built '
-            'built,begin began begun,win won won,lead led led,give gave given,take took taken,buy '
-            'bought bought,sell sold sold,hold held held,come came come,become became become,die '
-            'died died,shoot shot shot,teach taught taught,run ran run,lose lost lost,find found '
-            'found,bring brought brought,leave left left,meet met met,beat beat beaten,star '
-            'starred starred,open opened opened,happen happened happened,premiere premiered '
-            'premiered,fight fought fought,break broke broken,fall fell fallen'
-        ).split(',')
-    )
-}
-# From past to base, and from participle to past.
-BASES = {past: base for base, (past, _) in VERBS.items()}
-PAST_OF_PARTICIPLE = {participle: past for past, participle in VERBS.values()}
-# The stems of all forms of each.
-FORMS = tuple(frozenset(words_of(' '.join((base, *forms)))) for base, forms in VERBS.items())
 # What asks for the country of a person or work, and of a place.
 COUNTRY = ('What country is {x} from?', 'What is the nationality of {x}?')
 LOCATED = ('In which country is {x} located?', 'What country is {x} in?')
@@ -123,6 +103,11 @@ class Marked:
         bare = re.sub(r'^[Tt]he ', '', of)
         x = f'the {role} of {of}' if role else of
         return Side(bare, name.entity, tuple(ask.format(x=x) for ask in asks))
+
+    def sides(self, pair: Pair, asks: Sequence[str] = (), role: str = '') -> tuple[Side, Side]:
+        """Both of a pair; a role that is said of both, 'directors of', is one of each."""
+        role = role.removesuffix('s') if pair.role else role
+        return self.side(pair.left, *asks, role=role), self.side(pair.right, *asks, role=role)
 
     def is_date(self, mark: str | int) -> bool:
         return values.date(self.said[int(mark)]) is not None

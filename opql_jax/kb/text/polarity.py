@@ -4,6 +4,7 @@ import re
 
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.roles import asks_kin
+from opql_jax.kb.text.word_lists import any_of
 from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
@@ -74,9 +75,8 @@ _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\
 
 # What leaves open whether something is so.
 _OPEN = re.compile(
-    r'\b(?:(?-i:may)|might|could|perhaps|maybe|possibly|probably|apparently|allegedly|reportedly'
-    r'|supposedly|rumou?r\w*|legend\w*|attributed|according|(?:is|are|was|were) (?:said|thought'
-    r'|believed) to|(?:said|say|believed?|thought|claim\w*|rumou?red) that|some say)\b',
+    rf'\b(?:{any_of("hedges")}|(?:is|are|was|were) (?:said|thought|believed) to'
+    r'|(?:said|say|believed?|thought|claim\w*) that|some say)\b',
     re.IGNORECASE,
 )
 
@@ -99,19 +99,17 @@ def denies(fact: Fact, of_present: bool, of_now: bool = False) -> bool:
         return False
     text = between = fact.sentence
     is_until = False
-    if fact.topic_span and fact.target_span:
-        first, last = sorted((fact.topic_span, fact.target_span))
-        start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
-        text = ASIDE.sub(' ', fact.sentence[start : last[1]])
-        # What is over is said in the clause of the target.
+    if fact.target_span:
+        first, last = sorted((fact.topic_span or fact.target_span, fact.target_span))
         begin, end = _clause(fact.sentence, fact.target_span)
-        between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
-        around = fact.sentence[begin : max(first[0], begin)] + fact.sentence[last[1] : end]
+        around = fact.sentence[last[1] : end]
+        if fact.topic_span:
+            start = max(text.rfind(mark, 0, first[0]) for mark in ('. ', '; ')) + 1
+            text = ASIDE.sub(' ', fact.sentence[start : last[1]])
+            # What is over is said in the clause of the target.
+            between = ASIDE.sub(' ', fact.sentence[max(first[0], begin) : min(last[1], end)])
+            around = fact.sentence[begin : max(first[0], begin)] + around
         is_until = bool(_UNTIL.search(around) or _YEARS.match(fact.sentence, last[1], end))
-    elif fact.target_span:
-        _, end = _clause(text, fact.target_span)
-        place = fact.target_span[1]
-        is_until = bool(_UNTIL.search(text, place, end) or _YEARS.match(text, place, end))
     if _NEGATED.search(_NOT_BUT.sub(' ', text)):
         return True
     is_over = is_until or bool(_NO_LONGER.search(between))

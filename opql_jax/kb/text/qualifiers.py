@@ -4,30 +4,20 @@ import re
 from collections.abc import Iterator
 
 from opql_jax.kb.text.wanted import wanted_by
+from opql_jax.kb.text.word_lists import LISTS, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 # Words of which a thing has one: what is said of the north door is not said of the south door.
-_RIVALS = tuple(
-    frozenset(words.split())
-    for words in (
-        'first second third fourth fifth sixth seventh eighth ninth tenth',
-        'north south east west',
-        'northern southern eastern western',
-        'great small',
-        'upper lower middle',
-    )
-)
+_RIVALS = tuple(frozenset(words.split()) for words in LISTS['rivals'])
 # What makes a role another one: who is mayor is not the deputy mayor.
-_LESSER = re.compile(
-    r'\b(?:deputy|vice|assistant|associate|acting|interim|honorary|junior)(?= [a-z]|-[a-z])'
-)
+_LESSER = re.compile(rf'\b(?:{any_of("lesser")})(?= [a-z]|-[a-z])')
 # In small letters, as 'the New Mill' may be old.
 _THE = re.compile(r'\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir) ([a-z]+)\b')
 # '2.2' of a release.
 _VERSION = re.compile(r'(?<![\w.,])\d+(?:\.\d+)+(?![\w%])')
 # 'the 13th', and 'room 102'.
 _ORDINAL = re.compile(r'\b\d+(?:st|nd|rd|th)\b')
-_MONTH = 'January|February|March|April|May|June|July|August|September|October|November|December'
+_MONTH = any_of('months')
 _DATE = re.compile(
     rf'\b(?:{_MONTH}) \d+(?:st|nd|rd|th)?'
     rf'|\b\d+(?:st|nd|rd|th)?(?: of)? (?:{_MONTH}|centur(?:y|ies))\b'
@@ -87,18 +77,15 @@ def is_of_other_owner(question: str, sentence: str) -> bool:
 
 def _owners(text: str) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Each thing that a text says is of an owner: its stem, the owner's, whether a name."""
+    # Of many things, as 'Museum' of 'the Lace Museum'.
+    is_noun = lambda word: bool(wanted_by(f'which {word.lower()}').kinds)
     for pattern in (_OF, _OWNED):
         for found in pattern.finditer(text[:_LONGEST]):
             (owned,), is_name = words_of(found['owned']) or ('',), found['owner'][0].isupper()
-            words = [word for word in found['owner'].split(' ') if not (is_name and _is_noun(word))]
-            owner = frozenset(words_of(' '.join(words)))
+            words = [word for word in found['owner'].split(' ') if not (is_name and is_noun(word))]
+            owner = stems(' '.join(words))
             if owned and owner and not found['owner'].isupper():
                 yield owned, owner, is_name
-
-
-def _is_noun(word: str) -> bool:
-    """Whether a word is one of many things: of 'the Lace Museum' 'Museum' is."""
-    return bool(wanted_by(f'which {word.lower()}').kinds)
 
 
 def has_rival(question: str, sentence: str) -> bool:
@@ -137,6 +124,6 @@ def _is_of_other_time(question: str, sentence: str) -> bool:
 
 def is_named_beside(question: str, name: str) -> bool:
     """Whether a question names somebody beside whom it asks for: Holt of 'Who led before Holt?'."""
-    words = frozenset(words_of(name))
-    others = (frozenset(words_of(found['name'])) for found in _BESIDE.finditer(question))
+    words = stems(name)
+    others = (stems(found['name']) for found in _BESIDE.finditer(question))
     return any(other and other <= words for other in others)

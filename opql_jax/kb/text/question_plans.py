@@ -9,33 +9,20 @@ import itertools
 import re
 from typing import NamedTuple
 
+from opql_jax.kb.text.word_lists import LISTS, any_of
+
 # Where a phrase may begin, and words at which it may end.
 _BEGIN = re.compile(r'\b(?:the|a|an|those|all)\s+', re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?\s+((?:[a-z-]+\s){0,2}[a-z-]+)\b")
 _WORD, _AFTER_WORD = re.compile(r"[\w'’.-]+"), "'’.-"
-_QUESTION_WORDS = re.compile(
-    r'\b(?:who|whom|whose|what|which|where|when|why|how|did|do|does|is|are|was|were|has|have|had'
-    r'|can|will|would)\b',
-    re.IGNORECASE,
-)
+_QUESTION_WORDS = re.compile(rf'\b(?:{any_of("question_words", "auxiliaries")})\b', re.IGNORECASE)
 _RELATIVE = r'\b(?:who|whom|that|which|whose|where)\b'
 # Words after the topic at which a phrase may end.
 _MOST_ENDS = 4
 _MOST_HOPS, _MOST_PLANS = 4, 10
 # Kinship that texts rarely state in one word, as the steps that lead there: a paternal grandfather
 # is the father of the father.
-_KIN = {
-    'paternal grandfather': ('father', 'father'),
-    'paternal grandmother': ('mother', 'father'),
-    'maternal grandfather': ('father', 'mother'),
-    'maternal grandmother': ('mother', 'mother'),
-    'father-in-law': ('father', 'spouse'),
-    'mother-in-law': ('mother', 'spouse'),
-    'son-in-law': ('husband', 'daughter'),
-    'daughter-in-law': ('wife', 'son'),
-    'stepmother': ('wife', 'father'),
-    'stepfather': ('husband', 'mother'),
-}
+_KIN = {kin: steps for kin, *steps in LISTS['kin_in_steps']}
 _OF_KIN = re.compile(
     rf'\b(?:the )?({"|".join(_KIN)}) of (?=@)|(?<=@)[\'’]s? ({"|".join(_KIN)})\b(?![\'’])',
     re.IGNORECASE | re.ASCII,
@@ -143,10 +130,7 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
     return list(dict.fromkeys(found))
 
 
-YES_OR_NO = re.compile(
-    r'\s*(?:is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would)\b',
-    re.IGNORECASE,
-)
+YES_OR_NO = re.compile(rf'\s*(?:{any_of("auxiliaries")}|may|must)\b', re.IGNORECASE)
 _COMPARISON = re.compile(
     r'\b(?:first|last|more|less|same|both|better|worse'
     r'|(?:old|young|earl[iy]|lat|few|larg|small|bigg|high|low|tall|long|short|new|heav[iy]|wid|fast|slow|deep|cheap|larg|near|strong)e?r)\b',
@@ -199,35 +183,20 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
     What `comparison` understands is not asked for here. A count, or what is the largest, is in
     reach if `stated`, the sentences that the best answer rests on, state it.
     """
+    about = 'what follows is what the text says about its names'
     if YES_OR_NO.match(text):
-        return (
-            'this asks for yes or no in a way that is not understood: what follows is what the '
-            'text says about its names'
-        )
+        return f'this asks for yes or no in a way that is not understood: {about}'
     if compares(text):
-        return (
-            'this compares in a way that is not understood: what follows is what the text says '
-            'about each of its names'
-        )
+        each = about.replace('about its', 'about each of its')
+        return f'this compares in a way that is not understood: {each}'
     if why := _WHY.match(text):
-        word = why[1].split()[0].lower()
-        return (
-            f'this asks {word}, which no single name answers: what follows is '
-            'what the text says about its names'
-        )
-    counted = _COUNT.search(text)
-    if counted and not re.search(
-        rf'{_COUNTED}{counted[1]}|\b{counted[1]}: \d', stated, re.IGNORECASE
-    ):
-        return (
-            'this counts, and no sentence that was found states the number: what follows is what '
-            'the text says about its names'
-        )
-    best = _SUPERLATIVE.search(text)
-    if best and not re.search(rf'\b{best[1] or best[2]}\b', stated, re.IGNORECASE):
-        word = best[1] or best[2]
-        return (
-            f'this asks for the {word}, and no sentence that was found says '
-            'which that is: nothing is compared'
-        )
+        return f'this asks {why[1].split()[0].lower()}, which no single name answers: {about}'
+    is_said = lambda words: re.search(words, stated, re.IGNORECASE)
+    if counted := _COUNT.search(text):
+        if not is_said(rf'{_COUNTED}{counted[1]}|\b{counted[1]}: \d'):
+            return f'this counts, and no sentence that was found states the number: {about}'
+    if best := _SUPERLATIVE.search(text):
+        if not is_said(rf'\b{(word := best[1] or best[2])}\b'):
+            asks = f'this asks for the {word}, and no sentence that was found says'
+            return f'{asks} which that is: nothing is compared'
     return None

@@ -122,7 +122,9 @@ def _stand_ins(
     text, is_titled = row['text'], same_name(row['title'] or '', full)
     is_about = is_titled
     things = sorted(set(vocab.kinds) - _NO_THINGS)
-    nouns = _nouns(full, called, text)
+    # The nouns of its name, and of what the text says that it is.
+    said = [found[1] for _, end in called if (found := _IS_A.match(text, end))]
+    nouns = ' '.join([*full.split()[1:], *said]).lower().split()
     for start, end in sentences_of(row):
         here = [first for first, _ in called if start <= first < end]
         others = _others(row, vocab, called, things, start, end)
@@ -168,9 +170,3 @@ def _others(
 
 def _overlaps(span: Span, spans: Sequence[Span]) -> bool:
     return any(first < span[1] and span[0] < last for first, last in spans)
-
-
-def _nouns(full: str, called: Sequence[Span], text: str) -> frozenset[str]:
-    """The nouns by which a text may call a thing: of its name, and of what it says that it is."""
-    said = [found[1] for _, end in called if (found := _IS_A.match(text, end))]
-    return frozenset(' '.join([*full.split()[1:], *said]).lower().split())

@@ -8,20 +8,14 @@ import re
 
 from opql_jax.core.checkout import load_toml
 from opql_jax.corpus.concepts import CONCEPT
-from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.wanted import wanted_by
+from opql_jax.kb.text.word_lists import FORMS, LISTS, stems
 from opql_jax.retrieval.words import words_of
 
 # Kinds of answers that say by themselves what they are: 'a 1993 comedy'.
 _SAID_OTHERWISE = frozenset((CONCEPT, 'group', 'language'))
 # Words of a question that texts say in many ways.
-_SAY_LITTLE = frozenset(
-    words_of(
-        'name named call called know known use used make made take took place get give given become'
-        ' became come came from go went happen happened locate located find lie live work'
-        ' people person thing many much long old big still now today currently'
-    )
-)
+_SAY_LITTLE = stems(LISTS['say_little'])
 # What asks at the end of a question, and the words before it that say of what: in 'founded by a man
 # who died in what year' not of the founding.
 _ASKS_LAST = re.compile(

@@ -8,27 +8,11 @@ import re
 from collections.abc import Iterator
 
 from opql_jax.corpus.pronouns import is_mans_name, is_mans_word
+from opql_jax.kb.text.word_lists import LISTS, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 # Roles of a person whom a text names after 'by', or after the last of these words.
-_ROLES = tuple(
-    re.compile(rf'\b(?:co-?)?(?:{words})\b', re.IGNORECASE)
-    for words in (
-        'direct(?:s|ed|ors?|ing)?',
-        'writ(?:es?|ten|ers?|ing)|wrote|author(?:s|ed)?|screenplay|penned',
-        'produc(?:es?|ed|ers?|ing)',
-        'star(?:s|red|ring)?|act(?:s|ed|ors?|ing)?|play(?:s|ed|ers?)?|featur(?:es?|ed|ing)',
-        'compos(?:es?|ed|ers?|ing)|scored?',
-        'edit(?:s|ed|ors?)?',
-        'design(?:s|ed|ers?)?',
-        'buil(?:ds?|t|ders?)|construct(?:s|ed)?',
-        'found(?:s|ed|ers?)',
-        'publish(?:es|ed|ers?)?',
-        'illustrat(?:es?|ed|ors?)',
-        'own(?:s|ed|ers?)',
-        'translat(?:es?|ed|ors?)',
-    )
-)
+_ROLES = tuple(re.compile(rf'\b(?:co-?)?(?:{role})\b', re.IGNORECASE) for role in LISTS['roles'])
 # 'written, directed by and starring ', and what begins the next role.
 _DOES = re.compile(
     r'\b(?:(?:(?:co-)?[a-z]+(?:ed|en|wn|lt)|by|starring|featuring|stars|features)'
@@ -53,52 +37,13 @@ _OF = re.compile(
     r'|since|until|today)\b'
 )
 _WORD = re.compile(r'[\w-]+|[^\w\s]')
-# Kin, each with words for it, of which none is another's.
-_KIN = tuple(
-    frozenset(words_of(words))
-    for words in (
-        'mother mothers mum mom',
-        'father fathers dad',
-        'son sons',
-        'daughter daughters',
-        'brother brothers',
-        'sister sisters',
-        'wife wives',
-        'husband husbands',
-        'widow widows widower',
-        'uncle uncles',
-        'aunt aunts',
-        'nephew nephews',
-        'niece nieces',
-        'cousin cousins',
-        'partner partners',
-        'grandfather',
-        'grandmother',
-        'married marries marry',
-    )
-)
-# Words of which one tells of the others: a mother has a daughter.
-_SAID_OF_KIN = tuple(
-    frozenset(words_of(words))
-    for words in (
-        'mother father parent son daughter child',
-        'brother sister sibling twin',
-        'wife husband spouse marry married widow partner',
-        'uncle aunt nephew niece',
-    )
-)
+_KIN, _FAMILIES = (tuple(map(stems, LISTS[name])) for name in ('kin', 'families'))
 # What else somebody is to somebody: "the rival of Low", "Low's rival".
-_SOMEBODYS = (
-    'mother|father|son|daughter|brother|sister|wife|husband|uncle|aunt|nephew|niece|cousin|rival'
-    '|neighbour|successor|predecessor|assistant|apprentice|boss'
-)
+_SOMEBODYS = any_of('somebodys')
 _OF_KIN = re.compile(rf"\b(?:({_SOMEBODYS}) of [A-Z]|['’]s ({_SOMEBODYS})\b)")
 # What a wife may be called, too.
-_SPOUSES = frozenset(
-    words_of('wife wives husband husbands widow widower married marries marry partner partners')
-)
-_PARENTS = frozenset(words_of('mother mothers mum mom father fathers dad'))
-_PARENT_TOO = frozenset(words_of('wife wives husband husbands widow widows widower'))
+_SPOUSES = stems('wife wives husband widow married marry partner')
+_PARENTS, _PARENT_TOO = stems('mother mum mom father dad'), stems('wife wives husband widow')
 # What may stand between a role and the name of who has it: 'The owner of the inn is Ann', 'mayor
 # Ann', 'the mayor, Ann', 'its captain since 1902 was Ann'.
 _TITLE = r'(?:(?:Mr|Mrs|Ms|Dr|Sir|Dame|Lady|Lord)\.?\s+)?'
@@ -126,9 +71,7 @@ _KIN_BEFORE = re.compile(
 )
 _KIN_AFTER = re.compile(r',? (?:(?:is|was) )?(?:his|her|their|the) ([\w-]+)')
 # Roles below others: an assistant director is no director.
-_LESSER = re.compile(
-    r'\b(?:(?:acting|assistant|associate|deputy|junior|vice)[ -]|under-)$', re.IGNORECASE
-)
+_LESSER = re.compile(rf'\b(?:(?:{any_of("lesser")})[ -]|under-)$', re.IGNORECASE)
 # Characters between a role and a name that belong together, at most.
 _NEAR = 120
 
@@ -150,11 +93,6 @@ def places_of(name: str, sentence: str) -> Iterator[re.Match]:
     return re.finditer(rf'{re.escape(name)}|\b{re.escape(name.split(" ")[-1])}\b', sentence)
 
 
-def _mentions(name: str, text: str) -> list[re.Match]:
-    """Where a text has a name; if nowhere, where it has the last word of it."""
-    return list(re.finditer(re.escape(name), text)) or list(places_of(name, text))
-
-
 def _roles(before: str) -> list[re.Pattern]:
     """The roles of a name, by the text before it; none if unknown."""
     said = [match for match in _DOES.finditer(before) if _BY.search(match[0])]
@@ -170,14 +108,17 @@ def may_hold(question: str, name: str, text: str) -> bool:
     """
     if not (asked := _asked_role(question)):
         return True
-    stem, places = words_of(asked)[-1], _mentions(name, text)
+    stem, whole = words_of(asked)[-1], list(re.finditer(re.escape(name), text))
+    places = whole or list(places_of(name, text))
     kin = next((of for of in _KIN if stem in of), None)
     if kin is not None and (called := _kin_of(places, text)):
         if kin <= _SPOUSES:
             return any(one <= _SPOUSES for one in called)
         # 'Ted Falk and his wife Liv' may be his parents.
         return kin in called or (kin <= _PARENTS and any(one <= _PARENT_TOO for one in called))
-    roles = [word for word in _WORD.finditer(text) if _is_role(word[0].lower(), asked, stem)]
+    # The forms of the role; 'may' is none of 'mayor'.
+    is_form = lambda word: word == asked or (word != stem and words_of(word)[-1:] == [stem])
+    roles = [word for word in _WORD.finditer(text) if is_form(word[0].lower())]
     if not roles:
         return True
     is_lesser = lambda said, end: _LESSER.search(said, max(end - _NEAR, 0), end) is not None
@@ -207,7 +148,7 @@ def names_kin(question: str, passages: str) -> bool:
     """Whether passages have words for the kin that a question names: 'the mother of Ann Low'."""
     said = set(words_of(passages))
     asked = [kin for found in _OF_KIN.finditer(question) for kin in words_of(found[1] or found[2])]
-    known = [next((words for words in _SAID_OF_KIN if kin in words), {kin}) for kin in asked]
+    known = [next((words for words in _FAMILIES if kin in words), {kin}) for kin in asked]
     return all(not said.isdisjoint(words) for words in known)
 
 
@@ -218,11 +159,6 @@ def _asked_role(question: str) -> str:
     owned = re.split(r"['’]s?(?= )", found['rest'])[-1]
     words = [word for word in _WORD.findall(_OF.split(owned)[0].lower()) if words_of(word)]
     return words[-1] if words and not _NO_ROLE.fullmatch(words[-1]) else ''
-
-
-def _is_role(word: str, asked: str, stem: str) -> bool:
-    """Whether a word is a form of a role; 'may' is none of 'mayor'."""
-    return word == asked or (word != stem and words_of(word)[-1:] == [stem])
 
 
 def _belong(role: re.Match, name: re.Match, text: str) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from opql_jax.kb.text.question_plans import Step
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.memory.format import Memory
 from opql_jax.retrieval.index import IndexFolder
 from opql_jax.retrieval.words import words_of
@@ -39,7 +40,7 @@ class SentenceWords:
         # The plans of a question, and the questions of a conversation, meet the same sentences
         # again and again.
         self._stems = functools.lru_cache(_CACHED)(
-            lambda passage, *span: frozenset(words_of(texts[passage].as_py()[slice(*span)]))
+            lambda passage, *span: stems(texts[passage].as_py()[slice(*span)])
         )
         self._nearness = functools.lru_cache(_CACHED)(
             lambda passage, *spans: _nearness(texts[passage].as_py(), *spans)
@@ -67,7 +68,9 @@ class SentenceWords:
         stems = set().union(*said, *near)
         shares = np.zeros(len(rows))
         for word, weight in asked.items():
-            alike = _alike(word, stems)
+            # Of the same word, as far as their beginnings tell.
+            begins = lambda one, other: len(one) > 2 and other.startswith(one)
+            alike = {stem for stem in stems if begins(word, stem) or begins(stem, word)}
             anywhere = np.array([not alike.isdisjoint(words) for words in said])
             nearest = lambda at: max((at[stem] for stem in alike & at.keys()), default=0)
             shares += weight * (_ANYWHERE * anywhere + np.array(list(map(nearest, near))))
@@ -113,11 +116,3 @@ def _nearness(text: str, target: tuple[int, int], sentence: tuple[int, int]) -> 
             for stem in stems:
                 near[stem] = max(near.get(stem, 0), factor / (1 + between))
     return near
-
-
-def _alike(word: str, stems: set[str]) -> set[str]:
-    """Those of some stems that are of the same word as one, as far as their beginnings tell."""
-    if len(word) < 3:
-        return set()
-    beginnings = {word[:end] for end in range(3, len(word) + 1)}
-    return stems & beginnings | {stem for stem in stems if stem.startswith(word)}

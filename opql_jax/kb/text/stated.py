@@ -16,12 +16,12 @@ from opql_jax.kb import calibration
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact, Path
 from opql_jax.kb.text.deeds import is_deed_of_another, is_owner_only
-from opql_jax.kb.text.marked_questions import FORMS
 from opql_jax.kb.text.qualifiers import has_rival, is_named_beside, is_of_other_owner
 from opql_jax.kb.text.relation_words import says
 from opql_jax.kb.text.roles import has_role, is_of_other_sex, may_hold, names_kin
 from opql_jax.kb.text.subject import is_about, is_before_gap, is_of_another
 from opql_jax.kb.text.wanted import is_person_noun, wanted_by
+from opql_jax.kb.text.word_lists import FORMS
 from opql_jax.retrieval.words import words_of
 
 # Facts of an answer that are checked; factors of its probability if none states it, which leaves
@@ -57,6 +57,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
     asked, fact = answer.question.text, _without_rest(path[-1])
     sentence, around, passage = fact.sentence or '', _around(fact), _passage(answer, fact)
     whole = step if len(path) > 1 else asked
+    written = sentence[slice(*fact.target_span)] if fact.target_span else fact.target
     topics = (asked[start:end] for start, end in answer.question.topics)
     # The question itself says whom a topic is by.
     names = [name for name in topics if f' by {name}' not in asked]
@@ -76,7 +77,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         and not (len(path) == 1 and is_of_other_owner(asked, around))
         and says(relation, sentence, near := _near(answer, fact))
         and (not (part := _own_part(fact)) or says(relation, part))
-        and may_hold(relation, _written(fact), passage)
+        and may_hold(relation, written, passage)
         and _as_described(answer, passage)
         and names_kin(asked, ' '.join(_passage(answer, each) for each in path))
         and _has_object(asked, near)
@@ -101,12 +102,6 @@ def _without_rest(fact: Fact) -> Fact:
     start = fact.sentence.find(fact.target, *fact.target_span)
     span = (start, start + len(fact.target)) if start >= 0 else fact.target_span
     return dataclasses.replace(fact, target_span=span)
-
-
-def _written(fact: Fact) -> str:
-    """The target of a fact as its sentence has it."""
-    text = fact.sentence or ''
-    return text[slice(*fact.target_span)] if fact.target_span else fact.target
 
 
 def _around(fact: Fact) -> str:

@@ -9,6 +9,7 @@ from opql_jax.corpus.question_linking import written_as_names
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.paths import Fact
 from opql_jax.kb.text.roles import is_man
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.retrieval.words import words_of
 
 # How a sentence begins that is about what the one before names: 'It', 'The album', but not 'The vet
@@ -75,14 +76,15 @@ def is_about(answer: Answer, fact: Fact) -> bool:
     said, asked = text[first:last], answer.question.text
     mentioned = {each['entity'] for each in passage['mentions'] if first <= each['start'] < last}
     spans = [*answer.question.topics, *written_as_names(asked)]
-    names = [words for start, end in spans if (words := _words(asked[start:end]))]
+    names = [words for start, end in spans if (words := stems(asked[start:end]))]
     others = map(names_of, _persons(answer, mentioned - entities))
     if persons and any(other != fact.target for other in others):
         entities = persons
-        names = [_words(names_of(person)) for person in persons]
+        names = [stems(names_of(person)) for person in persons]
     if fact.topic in map(names_of, entities):
         return True
-    in_sentence, called = _words(said), [_words(fact.title or ''), *_names_in(said)]
+    in_sentence, called = stems(said), [stems(said[a:b]) for a, b in written_as_names(said)]
+    called.append(stems(fact.title or ''))
     if not names or any(
         name <= in_sentence or any(of and (name <= of or of <= name) for of in called)
         for name in names
@@ -97,9 +99,9 @@ def _begins_with_another(answer: Answer, fact: Fact) -> bool:
     if not (spans := written_as_names(text)) or _SPEAKS_OF_OTHERS.search(text):
         return False
     (start, end), *_ = spans
-    subject, said = _words(text[start:end]), _words(text)
+    subject, said = stems(text[start:end]), stems(text)
     about = [*_topics(answer), *(asked[a:b] for a, b in written_as_names(asked))]
-    topics = [words for name in about if (words := _words(name))]
+    topics = [words for name in about if (words := stems(name))]
     is_target = fact.target_span and fact.target_span[0] < end
     if start or is_target or not subject or not _IS_SUBJECT.match(text, end):
         return False
@@ -146,9 +148,9 @@ def is_of_another(answer: Answer, fact: Fact) -> bool:
         return False
     if fact.topic in asked_about(answer) and fact.topic_span and fact.topic_span[1] == told.start():
         return False  # however the sentence calls it
-    topics = [_words(name) for name in _topics(answer)]
-    others = [_words(said[a:b]) for a, b in written_as_names(said) if b == told.start()]
-    if is_in_clause and any(name <= _words(said[told.end() :]) for name in topics):
+    topics = [stems(name) for name in _topics(answer)]
+    others = [stems(said[a:b]) for a, b in written_as_names(said) if b == told.start()]
+    if is_in_clause and any(name <= stems(said[told.end() :]) for name in topics):
         return False
     return any(
         other and not any(name <= other or other <= name for name in topics) for other in others
@@ -179,11 +181,3 @@ def is_before_gap(answer: Answer, sentence: str, target: tuple[int, int]) -> boo
     joins = r'(?:\b(?:and|but)|,)' if _IS_VERB.search(sentence[: target[0]]) else r'\b(?:and|but)'
     gap = rf"{joins} {begins}(?:['’]s)?,? (?:\([^()]*\) )?(?:[^.;]* )?{stands[-1]}\b"
     return re.search(gap, sentence[target[0] :]) is not None
-
-
-def _names_in(text: str) -> list[frozenset[str]]:
-    return [_words(text[start:end]) for start, end in written_as_names(text)]
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(words_of(text))

@@ -47,6 +47,7 @@ from opql_jax.kb.text.comparison import linked_names
 from opql_jax.kb.text.marked_questions import Side
 from opql_jax.kb.text.sentence_words import SentenceWords
 from opql_jax.kb.text.wanted import Wanted, wanted_by
+from opql_jax.kb.text.word_lists import stems
 from opql_jax.memory.format import Memory
 from opql_jax.memory.hop import by_target, log_weights, masked_softmax
 from opql_jax.models.question_map import COMMIT, LONGER, SCALE, TOPICS, QuestionMap
@@ -282,8 +283,10 @@ class TextAnswerer:
         found = [one for one in read_candidates(evidence) if one.entity not in described]
         is_number = wanted.kinds[:1] == ('quantity',)
         if not is_number and not _MAY_OFFER.search(question.text):
-            repeats = self._repeats(question)
-            found = [one for one in found if not repeats(one.text, self._kind_of(one, wanted))]
+            repeats, kinds = self._repeats(question), self._kinds
+            asked = next(iter(wanted.kinds), '')
+            kind = lambda one: kinds[one.entity] if one.entity >= 0 else asked
+            found = [one for one in found if not repeats(one.text, kind(one))]
         found = found[:_CANDIDATES]
         followed_to = [
             (entity, self._names[entity], weight)
@@ -355,7 +358,10 @@ class TextAnswerer:
             of_step |= zip(part, self.map(self.relations(part)))
         found = []
         for question, of_topics in zip(questions, asked):
-            asked_about, names = np.array(question.entities, np.int64), self._names_of(question)
+            asked_about = np.array(question.entities, np.int64)
+            # Dates and numbers, and names that the text does not know, may be missing.
+            known = [e >= 0 and self._kinds[e] not in VALUES for e in question.entities]
+            names = list(filter(None, itertools.compress(_words_of_topics(question), known)))
             followed = [
                 [self._follow(plan, entity, of_step, asked_about, names) for plan in plans]
                 if entity >= 0
@@ -473,22 +479,18 @@ class TextAnswerer:
         if not paths:
             return PathFeatures()
         best, number = max(paths, key=lambda pair: pair[0].worth)
-        linked = number >= len(question.topics) or self._is_named(
-            question.text[slice(*question.topics[number])], question.entities[number]
-        )
+        if not (linked := number >= len(question.topics)):  # as 'Up (film)' by 'Up'
+            name, called = self._names[question.entities[number]], question.topics[number]
+            full = fold(name), fold(without_brackets(name))
+            linked = fold(question.text[slice(*called)]) in full
         fits = [
             (of.cosines + of.added)[np.argmax(self.map.score(of.cosines, of.added))]
             for of in best.entries
         ]
         is_by_sentences = len(found) > len(question.topics)
-        return PathFeatures(
-            float(np.mean(fits)), float(is_by_sentences), float(linked), _length(question)
-        )
-
-    def _is_named(self, text: str, entity: int) -> bool:
-        """Whether a text is an entity's whole name, but for a distinguishing remark in brackets."""
-        name = self._names[entity]
-        return fold(text) in (fold(name), fold(without_brackets(name)))
+        words = set(words_of(question.text)).difference(*_words_of_topics(question))
+        length = min(max(len(words) - _SHORT, 0), _LONG)
+        return PathFeatures(float(np.mean(fits)), float(is_by_sentences), float(linked), length)
 
     def _follow(self, plan, entity: int, relations, exclude, names) -> Path | None:
         """The path of a plan; None if it leads nowhere, or a time limit leaves it out."""
@@ -570,22 +572,7 @@ class TextAnswerer:
 
         return repeats
 
-    def _kind_of(self, one: Candidate, wanted: Wanted) -> str:
-        """The kind of a candidate; of words that name nothing the one that is asked for."""
-        return self._kinds[one.entity] if one.entity >= 0 else next(iter(wanted.kinds), '')
-
-    def _names_of(self, question: Question) -> list[frozenset[str]]:
-        """The words of each name in a question that the text knows, dates and numbers aside."""
-        known = [entity >= 0 and self._kinds[entity] not in VALUES for entity in question.entities]
-        return list(filter(None, itertools.compress(_words_of_topics(question), known)))
-
 
 def _words_of_topics(question: Question) -> list[frozenset[str]]:
     """The words of each name in a question."""
-    return [frozenset(words_of(question.text[slice(*topic)])) for topic in question.topics]
-
-
-def _length(question: Question) -> int:
-    """The words of a question beyond `_SHORT`, without those of its names; `_LONG` at most."""
-    named = frozenset().union(*_words_of_topics(question))
-    return min(max(len(set(words_of(question.text)) - named) - _SHORT, 0), _LONG)
+    return [stems(question.text[slice(*topic)]) for topic in question.topics]

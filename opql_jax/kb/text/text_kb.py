@@ -111,7 +111,7 @@ class TextKB(VirtualKB):
                 answer = self._yes_or_no(question, answer, read)
             compared.append(answer)
         plain = [one for one, found in zip(questions, compared) if found is None]
-        others = map(_without_unstated, self._answer_each(plain, read))
+        others = iter(self._answer_each(plain, read))
         answers = (next(others) if answer is None else answer for answer in compared)
         return list(map(self._of, answers, questions))
 
@@ -125,7 +125,7 @@ class TextKB(VirtualKB):
             return said
         if answer is None and (said := yes_or_no.likelier(found)):
             return said
-        return self._reached(question, found, read) if answer is None else answer
+        return self._reached(found, read) if answer is None else answer
 
     def _defined(self, question: Question) -> Answer | None:
         """The name for which the text defines the term that a question asks for; else None."""
@@ -146,17 +146,21 @@ class TextKB(VirtualKB):
         """The answers to questions that another rests on; none where the text is not named."""
         questions = [_linked_question(text, self.linker.link(text)) for text in texts]
         asked = [each for each in questions if each.topics]
-        found = map(_without_unstated, self._answer_each(asked, read))
+        found = iter(self._answer_each(asked, read))
         return [next(found) if each.topics else self._of(Answer(), each) for each in questions]
 
     def _answer_each(self, questions: list[Question], read: Read | None) -> list[Answer]:
-        """Answers questions that compare nothing; one out of reach has a note, no probability."""
-        found = self._answerer.answer(questions, read)
-        return [self._reached(*one, read) for one in zip(questions, found)]
+        """Answers questions that compare nothing; one out of reach has a note, no probability.
 
-    def _reached(self, question: Question, found: Answer, read: Read | None) -> Answer:
+        What no sentence states in words for an answer is less likely.
+        """
+        found = map(self._of, self._answerer.answer(questions, read), questions)
+        reached = [self._reached(one, read) for one in found]
+        return [_weighed(one, functools.partial(stated.left, one)) for one in reached]
+
+    def _reached(self, found: Answer, read: Read | None) -> Answer:
         """What was found for a question that compares nothing, as far as it may answer that."""
-        found = self._of(found, question)
+        question = found.question
         why = question_plans.out_of_reach(question.text)
         compares = question_plans.compares(question.text)
         if read and (compares or not why) and (sides := self._answerer.offered(question)):
@@ -220,11 +224,6 @@ def _without_denied(answer: Answer) -> Answer:
 
     note = 'the text denies the first answer, or says that it was so once, or is to be'
     return _weighed(answer, factor, note)
-
-
-def _without_unstated(answer: Answer) -> Answer:
-    """An answer in which what no sentence states in words for it is less likely."""
-    return _weighed(answer, lambda entity: stated.left(answer, entity))
 
 
 def _weighed(answer: Answer, factor: Callable[[int], float], note: str = '') -> Answer:

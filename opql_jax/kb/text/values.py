@@ -3,11 +3,10 @@
 import re
 
 from opql_jax.corpus.name_resolution import fold
+from opql_jax.kb.text.word_lists import LISTS
 
-_MONTHS = (
-    'january february march april may june july august september october november december'.split()
-)
-_MONTH = '|'.join(f'{month[:3]}(?:{month[3:]})?' if month[3:] else month for month in _MONTHS)
+MONTHS = LISTS['months'].split()
+_MONTH = '|'.join(f'{month[:3]}(?:{month[3:]})?' if month[3:] else month for month in MONTHS)
 _DAY_MONTH_YEAR = re.compile(
     rf'(?:(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?({_MONTH})\.?,? (\d{{3,4}})\b', re.IGNORECASE
 )
@@ -53,7 +52,7 @@ def date(text: str) -> tuple[float, float] | None:
 
 
 def _number_of(month: str) -> int:
-    return next(number for number, name in enumerate(_MONTHS, 1) if name[:3] == month[:3].lower())
+    return next(number for number, name in enumerate(MONTHS, 1) if name[:3] == month[:3].title())
 
 
 def _span(year: int, month: int, day: int, before_christ: bool = False) -> tuple[float, float]:
@@ -74,36 +73,14 @@ def lies_in(text: str, other: str) -> bool:
     return one[0] >= whole[0] - 1e-6 and one[1] <= whole[1] + 1e-6
 
 
-_WORDS = {
-    word: number
-    for number, word in enumerate(
-        'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen '
-        'fifteen sixteen seventeen eighteen nineteen'.split()
-    )
-} | {
-    word: 10 * number
-    for number, word in enumerate(
-        'twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2
-    )
-}
-_SCALES = {'hundred': 1e2, 'thousand': 1e3, 'million': 1e6, 'billion': 1e9, 'm': 1e6, 'bn': 1e9}
+_WORDS = {word: number for number, word in enumerate(LISTS['numbers'].split())}
+_WORDS |= {word: 10 * number for number, word in enumerate(LISTS['tens'].split(), 2)}
+_SCALES: dict[str, float] = LISTS['scales']
 # Units, what each measures, and how many basic units it is.
 _UNITS: dict[str, tuple[str, float]] = {
     unit: (dimension, float(size))
-    for dimension, sizes in {
-        'length': 'mm millimetre millimeter .001;cm centimetre centimeter .01;m '
-        'metre meter 1;km kilometre kilometer 1000;in inch inches .0254;ft '
-        'foot feet .3048;yd yard .9144;mi mile 1609.344',
-        'area': 'm² m2 1;km² km2 sqkm 1e6;ha hectare 1e4;acre 4046.86',
-        'mass': 'g gram .001;kg kilogram kilo 1;t tonne ton 1000;lb pound .4536;oz ounce .02835',
-        'time': (
-            'second sec s 1;minute min 60;hour hr h 3600;day 86400;week '
-            '604800;month 2629800;year 31557600'
-        ),
-        'speed': 'km/h kph .27778;mph .44704;m/s 1;knot .51444',
-    }.items()
-    for units in sizes.split(';')
-    for *names, size in [units.split()]
+    for dimension, sizes in LISTS['units'].items()
+    for *names, size in map(str.split, sizes.split(';'))
     for unit in names
 }
 # The unit of a number that stands before; 'in' is none, as it mostly begins a place.
@@ -161,31 +138,9 @@ def compare(measure: str, left: str, right: str) -> int | None:
 
 # Countries, and what is of them.
 _COUNTRIES = {
-    name: names.split(',')[0]
-    for names in (
-        'united states,american,us,usa,u s,u s a,america,united states of america;united '
-        'kingdom,british,uk,u k,britain,great britain;england,english;scotland,scottish;wales,'
-        'welsh;ireland,irish;france,french;germany,german,west germany;italy,italian;spain,spanish;'
-        'portugal,portuguese;netherlands,dutch,holland;belgium,belgian;switzerland,swiss;austria,'
-        'austrian;sweden,swedish;norway,norwegian;denmark,danish;finland,finnish;iceland,icelandic;'
-        'poland,polish;czech republic,czech,czechia;slovakia,slovak;hungary,hungarian;romania,'
-        'romanian;bulgaria,bulgarian;greece,greek;turkey,turkish;russia,russian;soviet '
-        'union,soviet,ussr;ukraine,ukrainian;belarus,belarusian;estonia,estonian;latvia,latvian;'
-        'lithuania,lithuanian;serbia,serbian;croatia,croatian;slovenia,slovenian;yugoslavia,'
-        'yugoslav;albania,albanian;georgia,georgian;armenia,armenian;azerbaijan,azerbaijani;israel,'
-        'israeli;iran,iranian,persia,persian;iraq,iraqi;syria,syrian;lebanon,lebanese;egypt,'
-        'egyptian;saudi arabia,saudi;jordan,jordanian;morocco,moroccan;algeria,algerian;tunisia,'
-        'tunisian;nigeria,nigerian;ghana,ghanaian;kenya,kenyan;ethiopia,ethiopian;south '
-        'africa,south african;india,indian;pakistan,pakistani;bangladesh,bangladeshi;sri lanka,sri '
-        'lankan;nepal,nepalese;china,chinese,people s republic of china;taiwan,taiwanese;japan,'
-        'japanese;south korea,south korean,korean,korea;north korea,north '
-        'korean;vietnam,vietnamese;thailand,thai;malaysia,malaysian;singapore,singaporean;'
-        'indonesia,indonesian;philippines,filipino,philippine;australia,australian;new zealand,new '
-        'zealander;canada,canadian;mexico,mexican;cuba,cuban;brazil,brazilian;argentina,argentine,'
-        'argentinian;chile,chilean;peru,peruvian;colombia,colombian;venezuela,venezuelan;ecuador,'
-        'ecuadorian;bolivia,bolivian;uruguay,uruguayan;jamaica,jamaican'
-    ).split(';')
-    for name in names.split(',')
+    name: names[0]
+    for names in (' '.join(each.split()).split(', ') for each in LISTS['countries'].split(';'))
+    for name in names
 }
 
 

@@ -8,11 +8,10 @@ import functools
 import re
 from typing import NamedTuple
 
-from opql_jax.corpus.concepts import CONCEPT
 from opql_jax.corpus.definitions import GROUP, PERSON, PLACE, WORK
-from opql_jax.corpus.entities import TITLE_KIND
+from opql_jax.corpus.words import alternatives
 from opql_jax.kb.text import values
-from opql_jax.models.mention_kinds import THING
+from opql_jax.kb.text.word_lists import LISTS, any_of
 from opql_jax.retrieval.words import words_of
 
 
@@ -39,13 +38,8 @@ class Wanted(NamedTuple):
 
 # Characters of a question that are looked at.
 _LONGEST = 2_000
-_PREPOSITIONS = (
-    'in|on|at|to|for|from|of|by|with|under|during|after|before|about|into|through|against|between'
-    '|near|upon|within|since|until|as|besides|based on|according to'
-)
-_AUXILIARIES = (
-    'is|are|was|were|be|been|did|do|does|has|have|had|can|could|will|would|may|might|must|should'
-)
+_PREPOSITIONS = f'{any_of("prepositions")}|upon|within|as|besides|based on|according to'
+_AUXILIARIES = f'{any_of("auxiliaries")}|be|been|may|might|must|should'
 _AUXILIARY = re.compile(rf"\s+(?:{_AUXILIARIES})\b|['’]s\b", re.IGNORECASE)
 # 'What Is the Age of', as titles are written.
 _IN_CAPITALS = re.compile(r'(?<=\w )(?:Is|Are|Was|Were|Did|Does|Do|Has|Had)\b')
@@ -103,94 +97,16 @@ _NAMES = frozenset('name names title titles'.split())
 # Stemmed nouns for the same kinds.
 _SYNONYMS = dict.fromkeys(words_of('movie movies'), 'film')
 _YEAR = re.compile('years?')
-_DATES = re.compile(
-    'years?|dates?|day|days|months?|decades?|century|centuries|birthday|birthdate|season'
-)
-# spaCy takes most bare numbers of four digits for years.
-_NUMBER = ('quantity', 'date')
-_PERSONS = ('person', 'organisation', 'group')
+_NUMBER, _PERSONS = ('quantity', 'date'), ('person', 'organisation', 'group')
+# Nouns, as patterns, and the kinds of what they are for.
 _NOUNS = tuple(
-    (re.compile(pattern, re.IGNORECASE), kinds)
-    for pattern, kinds in (
-        (_DATES.pattern, ('date',)),
-        (
-            'percentages?|percent|heights?|lengths?|widths?|depths?|ages?|prices?|costs?|weights?'
-            '|distances?|speeds?|temperatures?|capacity|attendance|enroll?ment|rainfall|snowfall'
-            '|diameter|altitude|elevation|salary|fee|budget|revenue|turnover|profits?|yield|rent|wages?'
-            '|dose|voltage|ransom',
-            ('quantity',),
-        ),
-        ('numbers?|populations?|amounts?', _NUMBER),
-        (
-            'genres?|types?|kinds?|sorts?|styles?|category|categories|professions?|occupations?'
-            '|jobs?',
-            (CONCEPT,),
-        ),
-        ('languages?', ('language', 'group')),
-        ('nationality|nationalities|ethnicity|tribes?', ('group',)),
-        ('religions?', ('group', THING, CONCEPT, 'organisation')),
-        (
-            f'{WORK}|documentary|documentaries|musicals?|ballet|symphony|games?|comics?'
-            '|magazines?|newspapers?|journals?|story|stories|tracks?|soundtracks?|sitcoms?|singles?'
-            '|episodes?|serials?|programmes?|fanzines?|sculptures?|essays?',
-            ('work', TITLE_KIND),
-        ),
-        (
-            f'{GROUP}|firms?|teams?|bands?|clubs?|universities|colleges?|schools?'
-            '|agency|agencies|groups?|chains?|orchestras?|choirs?|banks?|brands?|manufacturers?'
-            '|retailers?|airlines?|leagues?|unions?|associations?|committees?|councils?|ministry|regiments?|army|navy'
-            '|publishers?|charity|institutions?|institutes?|academy|parties|labels?|networks?'
-            '|channels?|franchise',
-            ('organisation', 'group', 'person'),
-        ),
-        (
-            f'{PLACE}|towns?|states?|rivers?|mountains?|lakes?|seas?|oceans?|valleys?|bays?'
-            '|harbou?rs?|ports?|streets?|roads?|avenues?|parks?|stadiums?|arenas?|castles?|palaces?'
-            '|venues?|cemetery|planets?|deserts?|peninsulas?|canals?|bridges?|towers?|suburbs?'
-            '|boroughs?|neighbou?rhoods?|municipality|parish|hamlets?|territory|colony|nations?'
-            '|hometown|islands?|provinces?|districts?|forests?|hills?|counties|villages?'
-            '|community|buildings?|forts?|waterfalls?|address',
-            ('place',),
-        ),
-        (
-            'locations?|museums?|hospitals?|church|churches|stations?|airports?|theat(?:re|er)s?|prison'
-            '|abbey|monastery|factory|library|hotels?|shops?|malls?|foundry',
-            ('place', 'organisation'),
-        ),
-        (
-            'events?|battles?|wars?|festivals?|tournaments?|competitions?|expeditions?|prizes?'
-            '|awards?|medals?|treaty|treaties|operations?',
-            (THING, 'event', 'work', 'organisation'),
-        ),
-        (
-            f'{PERSON}|wom[ae]n|men|boys?|girls?|actresses|uncles?|aunts?|cousins?|grand\\w+'
-            '|nephews?|nieces?|twins?|heirs?|successors?|predecessors?|rivals?|colleagues?|friends?'
-            '|partners?|boyfriends?|girlfriends?|teachers?|professors?|pupils?|students?|nurses?'
-            '|doctors?|surgeons?|judges?|lawyers?|generals?|admirals?|captains?|emperors?|popes?'
-            '|bishops?|saints?|princes?|princess|dukes?|explorers?|astronauts?|historians?|poets?'
-            '|painters?|musicians?|drummers?|guitarists?|pianists?|rappers?|comedians?|novelists?'
-            '|philosophers?|engineers?|filmmakers?|film-makers?|politicians?|footballers?|athletes?'
-            '|managers?|chairman|chair|commanders?|officers?|clergym[ae]n|priests?|hosts?'
-            '|presenters?|editors?|conductors?|dancers?|ministers?|chancellor|senators?|secretary'
-            '|ambassador|councillors?|researchers?|scientists?|chemists?|members?|\\w+(?:ologist'
-            '|icist|ician|grapher|wright|keeper|smith|woman|person)s?|characters?|celebrity|figure',
-            _PERSONS,
-        ),
-    )
+    (re.compile('|'.join([*lists, *nouns['words'].split()]), re.IGNORECASE), tuple(nouns['kinds']))
+    for nouns in LISTS['nouns']
+    for lists in [map(alternatives, nouns.get('lists', '').split())]
 )
 # What adjectives and nouns measure.
 _MEASURES = {
-    word: tuple(measures.split())
-    for measures, words in {
-        'length': 'tall high deep wide thick height width depth distance diameter'
-        ' altitude elevation',
-        'length time': 'long length far',
-        'time': 'old age',
-        'mass': 'heavy weight',
-        'speed': 'fast speed',
-        '': 'large big hot cold many much',
-    }.items()
-    for word in words.split()
+    word: tuple(measures) for words, *measures in LISTS['asked_measures'] for word in words.split()
 }
 _HOW = re.compile(rf'\s+({"|".join(_MEASURES)})\b', re.IGNORECASE)
 _TAKES_TIME = re.compile(r'\s+(?:did|does|do|has|have|had|ago|will|must|can)\b', re.IGNORECASE)

@@ -26,6 +26,7 @@ from opql_jax.kb.text.negation import rewritten
 from opql_jax.kb.text.polarity import ASIDE
 from opql_jax.kb.text.referents import Referent, places_of, sentences_of
 from opql_jax.kb.text.values import DATE, same_name
+from opql_jax.kb.text.word_lists import LISTS, stems
 from opql_jax.models.reader import Span
 from opql_jax.retrieval.words import words_of
 
@@ -56,19 +57,7 @@ _MOST_NAMES = 9
 _AGAIN = re.compile(r'\b(?:again|back|still|return|re-?(?:join|gain|purchas|open))', re.IGNORECASE)
 _PREPOSITIONS = frozenset('in on at of by for from with to during'.split())
 # What is over by what: who sold a mill does not own it.
-_ENDS = tuple(
-    (tuple(state.split()), tuple(end.split()))
-    for state, end in (
-        ('own', 'sell'),
-        ('live in', 'leave'),
-        ('live in', 'move from'),
-        ('work at', 'leave'),
-        ('work for', 'leave'),
-        ('work in', 'leave'),
-        ('play for', 'leave'),
-        ('belong to', 'leave'),
-    )
-)
+_ENDS = tuple(tuple(tuple(words.split()) for words in pair) for pair in LISTS['ended_by'])
 # Possessive pronouns, which are whose they mean.
 _OWNS = re.compile(r'(?:its|their|his|her)', re.IGNORECASE)
 # 'Ada, who led the survey', 'Ada is a chemist who led it'.
@@ -108,7 +97,7 @@ def likelier(answer: Answer) -> Answer | None:
     """
     if answer.evidence is None or _OR.search(answer.question.text):
         return None
-    reading, asked = answer.evidence.reading, frozenset(words_of(answer.question.text))
+    reading, asked = answer.evidence.reading, stems(answer.question.text)
     decided = reading.yes + reading.no
     yes = _YES * reading.yes / max(_YES * reading.yes + reading.no, LEAST)
     word, probability = max(('yes', yes), ('no', 1 - yes), key=lambda pair: pair[1])
@@ -159,9 +148,13 @@ def _readings(answer: Answer) -> Iterator[_Asked]:
             subject = noun if noun in _WORDS else NOUN if noun else tokens[0]
             marks = referents | ({NOUN: Referent(-1, noun, True)} if subject == NOUN else {})
             yield _Asked(marks, list(_claims(aux, subject, lead, words, marks)))
-        if claim := _done_to(found['aux'], tokens):
-            marks = referents | {NOUN: Referent(-1, ' '.join(claim[1]), True)}
-            yield _Asked(marks, [Claim('was', NOUN, (claim[0], 'by', tokens[0]))])
+        # Of 'did @0 design the bridge' whether the bridge was designed by @0.
+        verb, *thing = [one for one in tokens[1:] if one not in _FILLERS] or ['']
+        is_thing = verb.isalpha() and _PREPOSITIONS.isdisjoint((verb, *thing))
+        is_thing = is_thing and 1 <= len(thing) <= 3 and all(map(str.isalpha, thing))
+        if found['aux'] == 'did' and tokens[0][0] == '@' and is_thing:
+            marks = referents | {NOUN: Referent(-1, ' '.join(thing), True)}
+            yield _Asked(marks, [Claim('was', NOUN, (verb, 'by', tokens[0]))])
         return
 
 
@@ -175,14 +168,6 @@ def _names(text: str, names: Sequence[Name]) -> Iterator[Name]:
         measured = number and values.number(text[name.end : name.end + _NEAR])
         number = None if measured and measured[1] else number  # 'Is the Harl 40 metres long?'
         yield Name(name.start, number.end(), kind=name.kind) if number else name
-
-
-def _done_to(aux: str, tokens: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The verb and the thing of 'did @0 design the bridge'; None of other questions."""
-    words = [one for one in tokens[1:] if one not in _FILLERS]
-    is_thing = all(one.isalpha() for one in words) and _PREPOSITIONS.isdisjoint(words)
-    is_done = aux == 'did' and tokens[0][0] == '@' and is_thing and 2 <= len(words) <= 4
-    return (words[0], words[1:]) if is_done else None
 
 
 def _subjects(tokens: Sequence[str]) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -225,9 +210,15 @@ def _claims(
             said = ("'s", subject, *words)
             yield Claim(aux, lead[1], said, lead=2)
         return
-    for said in _with_owner(words, 0 if aux in ('is', 'was') else 1):
-        yield Claim(aux, subject, tuple(said))
-    yield from _turned(aux, subject, words)
+    yield Claim(aux, subject, tuple(words))
+    if len(words) > 2 and words[-2] == 'of' and words[-1][0] == '@':
+        begin = aux not in ('is', 'was')  # 'its director' for 'director of it'
+        yield Claim(aux, subject, (*words[:begin], words[-1], "'s", *words[begin:-2]))
+    # 'The bridge was designed by Orr' for 'Orr designed the bridge', and the reverse.
+    if aux in ('did', 'does', 'do') and len(words) == 2 and words[1][0] == '@':
+        yield Claim('was' if aux == 'did' else 'is', words[1], (words[0], 'by', subject))
+    if aux in ('is', 'was') and len(words) == 3 and words[1] == 'by' and words[2][0] == '@':
+        yield Claim('did' if aux == 'was' else 'does', words[2], (words[0], subject))
     is_of = words[-2:-1] == ['of'] or (
         words[-2:-1] in (['in'], ['at']) and subject[1:] in ('9', 'here')
     )
@@ -240,21 +231,6 @@ def _claims(
         for state, end in _ENDS:
             if tuple(words[: len(state)]) == state:
                 yield Claim('did', subject, (*end, *words[len(state) :]), is_end=True)
-
-
-def _with_owner(words: Sequence[str], begin: int) -> Iterator[Sequence[str]]:
-    """Words, and those with "its director" for 'director of it', which begins at a place."""
-    yield words
-    if 'of' in words[1:-1] and words[-1][0] == '@' and words[-2] == 'of':
-        yield [*words[:begin], words[-1], "'s", *words[begin:-2]]
-
-
-def _turned(aux: str, subject: str, words: Sequence[str]) -> Iterator[Claim]:
-    """'The bridge was designed by Orr' for 'Orr designed the bridge', and the reverse."""
-    if aux in ('did', 'does', 'do') and len(words) == 2 and words[1][0] == '@':
-        yield Claim('was' if aux == 'did' else 'is', words[1], (words[0], 'by', subject))
-    if aux in ('is', 'was') and len(words) == 3 and words[1] == 'by' and words[2][0] == '@':
-        yield Claim('did' if aux == 'was' else 'does', words[2], (words[0], subject))
 
 
 def _says(
@@ -288,8 +264,8 @@ def _is_about(name: str, row: Mapping[str, Any]) -> bool:
     """Whether a passage is about what is called so, by its title or first sentence."""
     title = row['title'] or ''
     first = row['text'][slice(*sentences_of(row)[0])]
-    words = frozenset(words_of(name))
-    return same_name(title, name) or words <= frozenset(words_of(f'{title} {first}'))
+    words = stems(name)
+    return same_name(title, name) or words <= stems(f'{title} {first}')
 
 
 def _marked(text: str, start: int, end: int, places: Sequence[tuple[int, int, str]]) -> str:

@@ -6,6 +6,7 @@ by the cosine of embeddings centred at their overall mean: L_rel leaves the orig
 all candidates does not change a softmax over inner products.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -137,17 +138,13 @@ def _model(model_dir, step, embedding) -> _Model:
             embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
         )
     encoder, params, tokenizer = _open(model_dir, step, embedding)
-    special, longest = (
-        tokenizer_lib.special_ids(tokenizer),
-        min(max(bulk_encoding.LENGTHS), encoder.max_length),
+    special, read = tokenizer_lib.special_ids(tokenizer), functools.partial(tokenise, tokenizer)
+    longest = min(max(bulk_encoding.LENGTHS), encoder.max_length)
+    return _Model(
+        lambda found: [len(p.tokens) + markup.MARKUP_ROOM <= longest for p in read(found)],
+        lambda found: embed(encoder, params, read(found), special, embedding),
+        longest,
     )
-    embed_all = lambda sentences: embed(
-        encoder, params, tokenise(tokenizer, sentences), special, embedding
-    )
-    fits = lambda sentences: [
-        len(p.tokens) + markup.MARKUP_ROOM <= longest for p in tokenise(tokenizer, sentences)
-    ]
-    return _Model(fits, embed_all, longest)
 
 
 def _open(model_dir, step, embedding):
@@ -173,8 +170,7 @@ def tokenise(tokenizer, sentences: list[LabelledSentence]) -> list[markup.Tokeni
 def embed(encoder, params, passages, special, embedding: str) -> np.ndarray:
     """The vectors [n, d] float32 of tokenised passages, by any of `EMBEDDINGS` but 'pair'."""
     if embedding == 'mean':
-        ends = [special.cls], [special.sep]
-        texts = [np.concatenate([ends[0], passage.tokens, ends[1]]) for passage in passages]
+        texts = [np.r_[special.cls, passage.tokens, special.sep] for passage in passages]
         lengths, make_batch = bulk_encoding.token_rows(texts, special)
     else:
         topic = np.array([np.flatnonzero(passage.entities == 0)[0] for passage in passages])
@@ -197,7 +193,7 @@ def group_by_relation(
     relations: list[str], texts: list[str], min_texts: int
 ) -> list[list[np.ndarray]]:
     """For each relation with at least `min_texts` texts, by name, the indices of each text."""
-    groups = {}
+    groups: dict[str, dict[str, list[int]]] = {}
     for i, (relation, text) in enumerate(zip(relations, texts)):
         groups.setdefault(relation, {}).setdefault(text, []).append(i)
     return [

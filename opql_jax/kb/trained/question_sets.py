@@ -144,22 +144,17 @@ def evaluate(
                 print(f'# {name}: {len(loaded):,} questions{_over(opened)}')
         if dry_run:
             return {}
-        with distributed.writer(directory):
-            return answer_and_score(opened, sets, directory)
-
-    def answer_and_score(opened, sets, directory):
         place = lambda name: files.path(predictions or directory / f'{name}.predictions.jsonl')
-        paths = {name: place(name) for name in sets}
-        if not predictions:
-            for name, loaded in sets.items():
+        paths, metrics = {name: place(name) for name in sets}, {}
+        with distributed.writer(directory):
+            for name, loaded in () if predictions else sets.items():
                 write_answers(opened, loaded, paths[name], evidence)
-        sources = {} if needs else names  # the report beside a file is of all its questions
-        metrics = {}
-        if distributed.is_primary():
-            metrics = _score(opened, sets, sources, paths, directory, show)
-        # JAX ends all processes when one has waited for some minutes at its end: the others wait
-        # for the scores here.
-        distributed.barrier(f'{directory} is scored')
+            if distributed.is_primary():
+                sources = {} if needs else names  # a report beside a file is of all its questions
+                metrics = _score(opened, sets, sources, paths, directory, show)
+            # JAX ends all processes when one has waited for some minutes at its end: the others
+            # wait for the scores here.
+            distributed.barrier(f'{directory} is scored')
         return metrics
 
     output = files.path(output_dir)

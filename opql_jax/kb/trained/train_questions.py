@@ -99,9 +99,8 @@ def _answered(record: dict) -> AnsweredQuestion:
     check_object(record, 'answers')
     answers, hops = record['answers'], record.get('hops')
     if not isinstance(answers, list) or not answers:
-        raise InputError(
-            f'answers: expected at least one name in a list, found {short_repr(answers)}'
-        )
+        expected = 'expected at least one name in a list'
+        raise InputError(f'answers: {expected}, found {short_repr(answers)}')
     for place, answer in enumerate(answers):
         check_string(f'answers[{place}]', answer)
     hops = None if hops is None else check_count('hops', hops)
