@@ -60,7 +60,7 @@ def made_entries(columns, rng) -> EntryIndex:
 
 
 def main() -> None:
-    """Prints a line for each objective and each kind of machine."""
+    """Prints a line for each objective."""
     sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
     parser = make_parser(__doc__, **{name: (count, 'how many') for name, count in sizes.items()})
     options = parser.parse_args()
