@@ -9,8 +9,7 @@ python benchmarks/comparisons.py --questions questions.jsonl --kb labelled.kb --
 The questions are made of the labels of Re-DocRED and T-REx, in the wordings of comparisons.toml,
 and asked of the documents that they need, as plain text. `right` is the share of first answers that
 are right, `among_five` that of questions with a right one among the five best; `sure` counts the
-answers that are said to be sure, `sure_right` the right ones of these. --show prints questions with
-what was answered.
+answers that are said to be sure, `sure_right` the right ones of these.
 """
 
 import argparse
@@ -84,8 +83,7 @@ Questions = Iterator[tuple[str, Made]]
 
 def main() -> None:
     """Makes questions, or asks them and prints a line for each kind."""
-    show_few = 0, 'questions of each kind that are printed with their answers'
-    parser = make_parser(__doc__, data=DATA, show=show_few)
+    parser = make_parser(__doc__, data=DATA)
     parser.add_argument('--write', type=pathlib.Path, help='the questions that are made')
     parser.add_argument('--texts', type=pathlib.Path, help='the documents that they need')
     parser.add_argument('--questions', type=pathlib.Path, help='those that are asked')
@@ -105,34 +103,25 @@ def main() -> None:
 def ask(options: argparse.Namespace) -> None:
     """Asks the questions of a file, and prints what came out."""
     kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    shown: collections.Counter[str] = collections.Counter()
     with opql_jax.open(options.kb) as kb:
         for _, asked in read_json_lines(options.questions):
             counts, right = kinds[asked['kind']], set(map(fold, asked['answers']))
             counts['questions'] += 1
-            names, sure, probability = [], False, None
+            names, sure = [], False
             try:
                 answer = kb.ask(asked['question'])
             except InputError:
                 counts['refused'] += 1
             else:
                 five = itertools.islice(answer, 5)
-                best = [member for member in five if member.probability is not None]
-                names, sure = [member.name for member in best], bool(answer.is_sure)
-                probability = best[0].probability if best else None
+                names = [member.name for member in five if member.probability is not None]
+                sure = bool(answer.is_sure)
             is_right = [_is_right(name, right) for name in names]
             counts['answered'] += bool(names)
             counts['right'] += any(is_right[:1])
             counts['among_five'] += any(is_right)
             counts['sure'] += sure
             counts['sure_right'] += sure and any(is_right[:1])
-            if shown[asked['kind']] < options.show:
-                shown[asked['kind']] += 1
-                verdict = 'right' if any(is_right[:1]) else 'wrong'
-                print(
-                    f'{verdict}{" sure" if sure else ""} {probability}\t{asked["question"]}\n'
-                    f'    {names}  expected {asked["answers"][:3]}'
-                )
     for kind, counts in sorted(kinds.items()):
         share = lambda name, of: round(counts[name] / max(counts[of], 1), 3)
         line = {'kind': kind, **counts, 'right': share('right', 'questions')}

@@ -1,7 +1,6 @@
-"""How many rows of input a core makes at the paper's shapes, and how many cores a step needs.
+"""How many rows of input a core makes at the paper's shapes: `ms` of CPU time a batch of 512.
 
 The text is generated: full pieces, with at least as many mentions as hyperlinks give Wikipedia.
-`ms` is the CPU time of a batch of 512, `cores_of_a_host` that over the estimated time of a step.
 """
 
 import pathlib
@@ -18,8 +17,6 @@ from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.relations import RelationSettings, RelationSource
 from opql_jax.data.tokenizer import SpecialIds
-from opql_jax.recipes.cost import MACHINES
-from opql_jax.recipes.paper import STAGES, step_flops
 
 TOKENS, ROWS, VOCABULARY = 122, 512, 30_000
 
@@ -63,7 +60,7 @@ def made_entries(columns, rng) -> EntryIndex:
 
 
 def main() -> None:
-    """Prints a line for each objective and each kind of machine."""
+    """Prints a line for each objective."""
     sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
     parser = make_parser(__doc__, **{name: (count, 'how many') for name, count in sizes.items()})
     options = parser.parse_args()
@@ -90,14 +87,8 @@ def main() -> None:
             for step in range(options.batches):
                 source[step]
             seconds = (time.process_time() - started) / options.batches
-            flops = step_flops(STAGES[name].gin)
-            # How many cores of each host the estimated step keeps busy.
-            cores = {
-                devices: round(seconds / machine.seconds(flops), 1)
-                for devices, machine in MACHINES.items()
-            }
             line = {'objective': name, 'ms': round(1000 * seconds, 1)}
-            line |= {'rows_per_second': round(ROWS / seconds), 'cores_of_a_host': cores}
+            line['rows_per_second'] = round(ROWS / seconds)
             show(line, options.json)
 
 

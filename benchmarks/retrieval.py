@@ -1,57 +1,64 @@
-"""What the ranking of passages for multi-hop questions is made of, and the fit of its weights.
+"""Fits the weights by which passages are ranked, and the probability that one is evidence.
 
-python benchmarks/retrieval.py --json
-python benchmarks/retrieval.py --row hotpotqa
-python benchmarks/retrieval.py --fit
+python benchmarks/retrieval.py rank --json
+python benchmarks/retrieval.py evidence --kb KB --questions FILE --json
 
-The knowledge base and the questions are those of the recipe `retrieval`, whose steps are run as far
-as they are needed; its scores compare with other rankings. Here parts are left out, and chains are
-of other lengths. `--fit` prints the weights of `opql_jax.retrieval.rank.WEIGHTS` anew, fitted to
-the questions of all sets, each of which counts alike; before that it fits them to each half of the
-questions, and scores the other.
+rank      The weights of `opql_jax.retrieval.rank.WEIGHTS`, fitted to the questions of all sets of
+          the recipe `retrieval`, whose steps are run as far as they are needed; each set counts
+          alike. Before that they are fitted to each half of the questions, and score the other.
+evidence  Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should
+          have no supporting document in the knowledge base, as users ask about what a text does not
+          say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half
+          of the questions, fitted to the other one, the Brier score of the best passages beside
+          that of their ranking scores, and how often a passage that counts as evidence (a
+          probability of 0.5 or a score of 0.5) comes first for a question that has none.
 """
 
 import argparse
-import dataclasses
 import pathlib
-import sys
-import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
+from calibration import logistic
 from timing import DATA, make_parser, show
 
+from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
 from opql_jax.recipes.recipe import run
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.recipes.step import Options
-from opql_jax.retrieval import rank, view
+from opql_jax.retrieval import evidence, rank, view
 
-# What is left out, by the weights that make it count nothing; a link of weight -inf is not
-# followed.
-NEVER = -1e9
-WITHOUT = {
-    'words': ({'words': 0}, {'words': 0, 'words_share': 0, 'target_words': 0}),
-    'entities of the question': ({'named': 0, 'titled': 0}, {'named': 0, 'titled': 0, 'asked': 0}),
-    'vectors': (
-        {'sentence': 0, 'passage': 0},
-        {'sentence': 0, 'passage': 0, 'source': 0, 'target': 0},
-    ),
-    'sentences of the links': ({}, {'source': 0, 'target': 0, 'target_words': 0}),
-    'title links': ({}, {'to_title': NEVER, 'from_title': NEVER}),
-    'shared entities': ({}, {'shared': NEVER}),
-    'all links': ({}, {'to_title': NEVER, 'from_title': NEVER, 'shared': NEVER}),
-    'relations': ({}, {'relation': 0, 'target_relation': 0}),
-    'rarity and spread': ({}, {'rarity': 0, 'spread': 0}),
-}
-# The penalty on standardised weights.
+# The penalty on standardised weights of ranking.
 DECAY = 3e-3
+# Passages of each question that may be evidence, and the penalty on those weights.
+K, EVIDENCE_DECAY = 10, 1e-2
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
+def main() -> None:
+    """Prints the lines of a subject."""
+    parser = make_parser(
+        __doc__,
+        data=DATA,
+        out=(pathlib.Path('runs/retrieval'), 'the folder of the recipe'),
+        percent=(100.0, 'of questions and passages'),
+    )
+    parser.add_argument('subject', choices=SUBJECTS)
+    parser.add_argument('--kb', help='whose passages may be evidence')
+    parser.add_argument('--questions', help='a file')
+    options = parser.parse_args()
+    for line in SUBJECTS[options.subject](options):
+        show(line, options.json)
+
+
+# ---- The weights of ranking ----
+
+
+class Task(NamedTuple):
     """A knowledge base, questions, their ranked form, and the rows of supporting passages."""
 
     retriever: Retriever
@@ -59,88 +66,48 @@ class Task:
     questions: list[view.Question]
     supporting: list[list[int]]
 
-    def part(self, start: int, step: int = 2) -> 'Task':
+    def half(self, start: int) -> 'Task':
         """Every second question."""
-        every = slice(start, None, step)
-        lists = self.asked[every], self.questions[every], self.supporting[every]
+        lists = self.asked[start::2], self.questions[start::2], self.supporting[start::2]
         return Task(self.retriever, *lists)
 
-    def ranker(self, weights: rank.Weights, max_passages: int = 3) -> rank.Ranker:
+    def ranker(self, weights: rank.Weights) -> rank.Ranker:
         """What ranks with other weights."""
         relations = self.retriever.relations
-        return rank.Ranker(self.retriever.index, weights, max_passages, relations=relations)
+        return rank.Ranker(self.retriever.index, weights, relations=relations)
+
+    def scores(self, weights: rank.Weights) -> dict:
+        """What is printed of a ranking."""
+        ranked = self.retriever.best_documents(self.ranker(weights), self.questions, 5)
+        documents = [[each.document for each in found] for found in ranked]
+        return scores(self.asked, documents, self.retriever.texts)
 
 
-def main() -> None:
-    """Prints a line for each way of ranking."""
-    parser = make_parser(
-        __doc__,
-        data=DATA,
-        out=(pathlib.Path('runs/retrieval'), 'the folder of the recipe'),
-        percent=(100.0, 'of questions and passages'),
-        fit=(False, 'fit the weights'),
-    )
-    parser.add_argument('--row', default='musique', choices=SETS)
-    options = parser.parse_args()
-    if not (options.data / 'multihop').is_dir():
-        print(f'skipped: {options.data} has no folder multihop', file=sys.stderr)
-        return
-    if options.fit:
-        tasks = {row: load(options, row) for row in SETS}
-        for half in (0, 1):
-            weights = fit([task.part(1 - half) for task in tasks.values()])
-            for row, task in tasks.items():
-                told = f'{row}, half {half}, fitted to the others'
-                show(line(task.part(half), told, task.ranker(weights)), options.json)
-        weights = fit(list(tasks.values()))
-        show({'measure': 'weights', **rounded(weights)}, options.json)
+def fit_ranking(options: argparse.Namespace) -> Iterator[dict]:
+    """Lines of each half of each set, and the weights that all questions give."""
+    tasks = {row: load(options, row) for row in SETS}
+    for half in (0, 1):
+        weights = fit([task.half(1 - half) for task in tasks.values()])
         for row, task in tasks.items():
-            show(line(task, f'{row}, fitted to all', task.ranker(weights)), options.json)
-        return
-    task, weights = load(options, options.row), rank.WEIGHTS
-    show(line(task, 'ours', task.ranker(weights)), options.json)
-    for name, (first, after) in WITHOUT.items():
-        changed = rank.Weights({**weights.first, **first}, {**weights.next, **after}, weights.begin)
-        show(line(task, f'without {name}', task.ranker(changed)), options.json)
-    for hops in (1, 2, 4):
-        show(line(task, f'chains of at most {hops}', task.ranker(weights, hops)), options.json)
+            yield {'row': row, 'half': half} | task.half(half).scores(weights)
+    weights = fit(list(tasks.values()))
+    for row, task in tasks.items():
+        yield {'row': row, 'half': 'both'} | task.scores(weights)
+    two = lambda values: {name: round(float(value), 2) for name, value in values.items()}
+    yield {'first': two(weights.first), 'next': two(weights.next), 'begin': round(weights.begin, 2)}
 
 
 def load(options: argparse.Namespace, row: str) -> Task:
-    """Runs the steps of the recipe that a row needs, and opens what they made."""
+    """Runs the steps of the recipe that a row needs; all passages of a document support."""
     recipe = Options(options.out, options.data, percent=options.percent)
     run([step for step in steps_of(recipe, row) if not step.name.startswith('results')], recipe)
     retriever = open_kb(options.out / f'kb-{row}').retriever
-    return task_of(retriever, read_questions(options.out / f'text-{row}/questions.jsonl'))
-
-
-def task_of(retriever: Retriever, asked: list[Asked]) -> Task:
-    """Questions with what ranking needs; all passages of a supporting document support."""
+    asked = read_questions(options.out / f'text-{row}/questions.jsonl')
     rows: dict[str, list[int]] = {}
-    for row, document in enumerate(retriever.documents):
-        rows.setdefault(document, []).append(row)
+    for number, document in enumerate(retriever.documents):
+        rows.setdefault(document, []).append(number)
     supporting = [sorted(row for name in one.supporting for row in rows[name]) for one in asked]
     return Task(retriever, asked, retriever.questions([one.text for one in asked]), supporting)
-
-
-def line(task: Task, ranking: str, ranker: rank.Ranker) -> dict:
-    """What is printed of a ranking."""
-    start = time.process_time()
-    found = list(task.retriever.best_documents(ranker, task.questions, 5))
-    spent = (time.process_time() - start) / len(found)
-    documents = [[each.document for each in ranked] for ranked in found]
-    measured = scores(task.asked, documents, task.retriever.texts)
-    return {'ranking': ranking, **measured, 'cpu_ms_per_question': round(spent * 1e3, 1)}
-
-
-def rounded(weights: rank.Weights) -> dict:
-    """Weights as they are printed."""
-    two = lambda values: {name: round(float(value), 2) for name, value in values.items()}
-    first, after = two(weights.first), two(weights.next)
-    return {'first': first, 'next': after, 'begin': round(weights.begin, 2)}
-
-
-# ---- Weights ----
 
 
 def fit(tasks: list[Task]) -> rank.Weights:
@@ -193,6 +160,63 @@ def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
 
     return scipy.optimize.minimize(loss, np.zeros(width), jac=True, method='L-BFGS-B').x / spread
 
+
+# ---- The probability of evidence ----
+
+
+class Ranked(NamedTuple):
+    """A question's best passages: quantities [K, 5], ranking scores [K], whether evidence [K]."""
+
+    quantities: np.ndarray
+    scores: np.ndarray
+    right: np.ndarray
+
+
+def fit_evidence(options: argparse.Namespace) -> Iterator[dict]:
+    """A line of each half of the questions, and the weights that all give."""
+    ranked = list(ranked_passages(open_kb(options.kb).retriever, options.questions))
+    halves = ranked[::2], ranked[1::2]
+    for half, other in (halves, halves[::-1]):
+        yield measure(half, weights_of_evidence(other))
+    yield {'weights': weights_of_evidence(ranked)._asdict()}
+
+
+def ranked_passages(retriever: Retriever, path: str) -> Iterator[Ranked]:
+    """What is known of the questions of a file."""
+    ranker = rank.Ranker(retriever.index, relations=retriever.relations)
+    for _, record in read_json_lines(path):
+        (question,) = retriever.questions([record['question']])
+        (seen,) = ranker.views([question])
+        best = ranker.rank(question, K)
+        passages = np.array([one.passage for one in best])
+        values = np.array([one.score for one in best])
+        right = np.array([retriever.documents[row] in record['supporting'] for row in passages])
+        yield Ranked(evidence.quantities(seen, passages, values), values, right)
+
+
+def weights_of_evidence(ranked: Sequence[Ranked]) -> evidence.Weights:
+    """The weights under which what is evidence is most probable."""
+    found = np.concatenate([one.quantities for one in ranked])
+    right = np.concatenate([one.right for one in ranked])
+    share = np.full(len(found), 1 / len(found))
+    bias, weights = logistic(found, right, EVIDENCE_DECAY, share, 0.0)
+    return evidence.Weights(*np.round([bias, *weights], 3).tolist())
+
+
+def measure(ranked: Sequence[Ranked], weights: evidence.Weights) -> dict[str, float]:
+    """Brier scores of best passages, and shares of false evidence where a question has none."""
+    first = np.array([evidence.probabilities(one.quantities, weights)[0] for one in ranked])
+    score = np.array([one.scores[0] for one in ranked])
+    right = np.array([one.right[0] for one in ranked])
+    none = np.array([not one.right.any() for one in ranked])
+    told = {}
+    for name, best in (('', first), ('_of_scores', score)):
+        told[f'brier{name}'] = round(float(np.mean((best - right) ** 2)), 3)
+        told[f'false_evidence{name}'] = round(float(np.mean(best[none] >= 0.5)), 3)
+    return told | {'questions': len(ranked), 'without_evidence': int(none.sum())}
+
+
+SUBJECTS = {'rank': fit_ranking, 'evidence': fit_evidence}
 
 if __name__ == '__main__':
     main()

@@ -39,7 +39,7 @@ os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 import jax
 import numpy as np
-from timing import Size, chosen, make_parser, medians, show, torch_device
+from timing import chosen, make_parser, medians, show, torch_device
 
 import gin
 from opql_jax.core.distributed import describe_devices
@@ -319,7 +319,7 @@ def main() -> None:
     """Prints the line of a subject."""
     parser = make_parser(
         __doc__,
-        model=(Size('minilm'), 'in gin/models'),
+        model=('minilm', 'in gin/models'),
         rows=(32, 'of a batch'),
         length=(64, 'tokens of a row'),
         entities=(2_000, 'rows of the entity table'),

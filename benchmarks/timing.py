@@ -4,6 +4,7 @@ It imports JAX only where it is used: `others.py` compares what processes hold.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import pathlib
@@ -13,17 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 DATA = pathlib.Path('../shared/data'), 'the folder of the data sets'
-
-
-class Size(str):
-    """A size of the encoder in gin/models; argparse says which there are."""
-
-    def __new__(cls, name: str):
-        files = pathlib.Path(__file__).parents[1].glob('gin/models/*.gin')
-        sizes = sorted(file.stem for file in files if 'RelationEncoder' in file.read_text())
-        if name not in sizes:
-            raise argparse.ArgumentTypeError(f'{name!r} is none of {", ".join(sizes)}')
-        return super().__new__(cls, name)
 
 
 def make_parser(description: str, **options: tuple[Any, str]) -> argparse.ArgumentParser:
@@ -40,14 +30,15 @@ def make_parser(description: str, **options: tuple[Any, str]) -> argparse.Argume
         if default is False:
             parser.add_argument(f'--{name}', action='store_true', help=meaning)
         else:
-            kind = list_of(type(default[0])) if isinstance(default, list) else type(default)
+            kind = type(default[0] if isinstance(default, list) else default)
+            if isinstance(default, list):
+                kind = functools.partial(_listed, kind)
             parser.add_argument(f'--{name}', type=kind, default=default, help=meaning)
     return parser
 
 
-def list_of(kind: Callable[[str], Any]) -> Callable[[str], list]:
-    """The type of an option such as '1,64,1024'."""
-    return lambda text: [kind(one) for one in text.split(',') if one]
+def _listed(kind: Callable[[str], Any], text: str) -> list:
+    return [kind(one) for one in text.split(',') if one]
 
 
 def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:

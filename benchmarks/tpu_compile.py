@@ -51,7 +51,7 @@ from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, rece
 from jax.experimental import topologies
 from jax.sharding import NamedSharding
 from steps import cloze_batch, make_encoder, make_params, make_task, relation_batch
-from timing import Size, chosen, make_parser, show
+from timing import chosen, make_parser, show
 
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
@@ -237,7 +237,7 @@ def main() -> None:
         relation_dim=(256, 'numbers of a relation'),
         entity_dim=(256, 'numbers of an entity'),
         k=(32, 'entries found for a query'),
-        model=(Size('base'), 'in gin/models'),
+        model=('base', 'in gin/models'),
         rows=(32, 'of a chip, in a step'),
         length=(64, 'tokens of a row'),
     )

@@ -21,11 +21,11 @@ TINY = {
     calibration | bias | {folder}/sets
     calibration_sets | questions | {folder} --data {data} --sets articles --questions 12
     comparisons | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
-    evidence | weights | --questions {folder}/asked.jsonl --kb {films}
     input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
     others | over_baseline | --percent 1 --data {data}
     recognition | precision | --documents 3 --data {data}/redocred
-    retrieval | recall@5 | --percent 1 --data {data} --out {folder}
+    retrieval evidence | weights | --questions {folder}/asked.jsonl --kb {films}
+    retrieval rank | begin | --percent 1 --data {data} --out {folder}
     search memory | over_exact | --rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64
     search follow | whole_over_follow | --rows 2000 --dim 16 --queries 1,20 --k 4
     search index | exact_over_scann | --rows 20000 --dim 16 --queries 1,3 --k 4
@@ -47,7 +47,7 @@ def test_every_benchmark_is_tried():
 
 
 # In CI one of arrays and one of text.
-QUICK = {'evidence', 'search follow'}
+QUICK = {'retrieval evidence', 'search follow'}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,8 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     field, options = TINY[name]
-    prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}.get(name)
+    prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}
+    prepare = prepare.get(name.split()[-1])
     needs_data = '{data}' in options or name in ('calibration', 'comparisons')
     data = request.getfixturevalue('shared_data') if needs_data else None
     if prepare:

@@ -107,7 +107,7 @@ def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, na
     tensorstore.open(spec, create=True, **array).result()
     rename_parameter(run, name.format(elsewhere=elsewhere), ocdbt=bool(ocdbt))
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
-        checkpoints.params(1)
+        checkpoints.load(1)
     assert reason in str(caught.value.__cause__ or caught.value)
 
 
@@ -115,7 +115,7 @@ def test_a_checkpoint_that_names_a_type_of_python_is_refused(run):
     rename_parameter(run, 'w', ocdbt=True, value_type='os.system')
     refused = pytest.raises(CheckpointError, match='Unknown type: .*os.system')
     with Checkpoints(run, read_only=True) as checkpoints, refused:
-        checkpoints.params(1)
+        checkpoints.load(1)
 
 
 def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_before_it_is_read(run):
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_bef
     stated = json.loads(store['layer.w/.zarray'])
     store['layer.w/.zarray'] = json.dumps(stated | {'shape': [1 << 34, 3]})
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
-        checkpoints.params(1)
+        checkpoints.load(1)
     assert 'names parameters of 206158430208 bytes, and has files of' in str(caught.value)
 
 

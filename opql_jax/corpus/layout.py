@@ -195,7 +195,7 @@ def is_label(line: str) -> bool:
 def is_item_number(text: str, start: int, end: int) -> bool:
     """Whether text[start:end] numbers an item of a list, as the '3' of '3. Report damage.' does."""
     item = _ITEM.match(text, text.rfind('\n', 0, start) + 1)
-    return bool(item) and item['mark'].strip('().[]^') == text[start:end] and start < item.end()
+    return bool(item and item['mark'].strip('().[]^') == text[start:end] and start < item.end())
 
 
 def goes_on(line: str) -> bool:

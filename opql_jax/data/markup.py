@@ -183,7 +183,10 @@ class MarkedPairs:
         self._spans = a, b, c, d
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs `chosen`, padded: tokens [size, length], r1 [size], r2 [size]; int32."""
+        """The pairs `chosen`: tokens [size, length], r1 [size], r2 [size]; int32.
+
+        Rows are padded, and those that are left over are empty texts.
+        """
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         first, second = self._markers[:, chosen, None]
         before, between, after = self._shifts[:, chosen, None]
@@ -205,6 +208,7 @@ class MarkedPairs:
             (last[:, 0], special.sep),
         ]:
             tokens[row, places] = token
+        tokens[len(chosen) :, :2] = special.cls, special.sep
         return tokens, r1, r2
 
     def context(self, chosen, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +278,7 @@ class MaskedMentions:
         self._special = special
 
     def batch(self, chosen, size: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows `chosen`, padded: tokens [size, length], [ENT] positions [size]; int32."""
+        """The rows `chosen`, filled up alike: tokens [size, length], places of [ENT] [size]."""
         special, row, at = self._special, np.arange(len(chosen)), np.arange(length)
         position, last = self._start[chosen, None] + 1, self.lengths[chosen, None] - 1
         source = at - 1 + self._begin[chosen, None] + (at > position) * self._skipped[chosen, None]
@@ -283,6 +287,7 @@ class MaskedMentions:
         tokens[: len(chosen)] = np.where(at < last, text, special.pad)
         tokens[row, 0] = special.cls
         tokens[row, position[:, 0]], tokens[row, last[:, 0]] = special.ent, special.sep
+        tokens[len(chosen) :, :2] = special.cls, special.sep
         positions = np.zeros(size, np.int32)
         positions[: len(chosen)] = position[:, 0]
         return tokens, positions

@@ -108,7 +108,7 @@ class AlignedQuestions:
         self.arrays = QuestionArrays(
             [questions[i] for i in aligned], prepared.tokenizer, prepared.special
         )
-        self._width = answer_width(self.arrays.answers, MAX_ANSWERS)
+        self._width = answer_width(self.arrays.answers)
         self._order = np.argsort(self.arrays.topic, kind='stable')
         self.topics, first = np.unique(self.arrays.topic[self._order], return_index=True)
         self._bounds = np.append(first, len(self._order))
@@ -222,9 +222,9 @@ def without_relations(questions: Sequence[Question], held_out: Sequence[str]) ->
     return [question for question in questions if not question.needs(held_out)]
 
 
-def answer_width(answers: Sequence[np.ndarray], most: int) -> int:
-    """Answers per row of a batch: those of the longest list, at most `most`, rounded up to 8."""
-    return round_up(min(max(len(a) for a in answers), most), 8)
+def answer_width(answers: Sequence[np.ndarray]) -> int:
+    """Answers per row of a batch: of the longest list, at most `MAX_ANSWERS`, rounded up to 8."""
+    return round_up(min(max(len(a) for a in answers), MAX_ANSWERS), 8)
 
 
 def pad_answers(

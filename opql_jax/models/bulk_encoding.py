@@ -262,12 +262,11 @@ def _mention(encoder, params, tokens, position):
 
 def encode_mentions(encoder: RelationEncoder, params, source, passage, mention) -> np.ndarray:
     """m = W_e^T h_start [n, d_e] of mentions [n] of passages [n], masked by [ENT] (paper §2.1)."""
-    special, texts = source.special, markup.join(source.records.read(passage))
-    masked = markup.MaskedMentions(texts, np.asarray(mention, np.int64), special)
+    texts = source.records.read_joined(passage)
+    masked = markup.MaskedMentions(texts, np.asarray(mention, np.int64), source.special)
 
     def make_batch(chosen, size, length):
         tokens, position = masked.batch(np.asarray(chosen), size, length)
-        tokens[len(chosen) :, :2] = special.cls, special.sep
         return tokens, position[:, None]
 
     # Fewer lengths than of pairs, as mentions of new entities are few and each length is compiled.

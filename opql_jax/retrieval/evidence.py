@@ -3,7 +3,7 @@
 The score of a passage is its share of the chains for one question, so the best passage of a corpus
 that knows nothing about the question has a high one, too. This is a logistic regression on that
 score and on how well the passage, and the best one of the corpus, suit the question by themselves.
-`benchmarks/evidence.py` fits its numbers.
+`benchmarks/retrieval.py evidence` fits its numbers.
 """
 
 from typing import NamedTuple

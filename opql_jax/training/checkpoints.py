@@ -173,12 +173,8 @@ class Checkpoints:
         step = self._require_step(step)
         return self._checked(step, self._restore(step))
 
-    def params(self, step: int | None = None):
-        """The parameters of a step (the newest if None), on a device of this process."""
-        return self.load(step)[0]
-
     def load(self, step: int | None = None) -> tuple[Any, dict]:
-        """`params` and `meta` of one step, though training may go on meanwhile."""
+        """Parameters, on a device of this process, and `meta` of one step; training may go on."""
         step = self._require_step(step)
         sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         saved = self._saved_shapes(step)

@@ -85,7 +85,7 @@ def starting_params(
         written = model_config.read(bert_folder)
         model_config.check_start(written, encoder, prepared, bert_folder, other_entities=True)
         with Checkpoints(bert_folder, read_only=True) as checkpoints:
-            found = checkpoints.params()['encoder']
+            found = checkpoints.load()[0]['encoder']
         check_shapes(start, found, f'the checkpoint in {bert_folder}')
         start = found
     elif loaded:

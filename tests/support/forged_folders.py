@@ -120,7 +120,7 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
     def read():
         with Checkpoints(folder, read_only=True) as checkpoints:
-            params, meta = checkpoints.params(1), checkpoints.meta(1)
+            params, meta = checkpoints.load(1)
         found = traverse_util.flatten_dict(params, sep='.')
         assert all(np.isfinite(leaf).all() for leaf in found.values())
         return {name: np.asarray(leaf).tolist() for name, leaf in found.items()}, meta

@@ -80,7 +80,7 @@ def write_memory(prepared, model, memory, **options) -> pathlib.Path:
 def params_of(workdir, step=None) -> dict[str, np.ndarray]:
     """The parameters of a checkpoint by name, 'encoder/w_r/kernel' and so on."""
     with Checkpoints(workdir, read_only=True) as store:
-        leaves = jax.tree.leaves_with_path(store.params(step))
+        leaves = jax.tree.leaves_with_path(store.load(step)[0])
     return {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 

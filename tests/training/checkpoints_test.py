@@ -98,7 +98,7 @@ def test_a_checkpoint_that_training_removes_while_it_is_read_is_not_called_damag
     with Checkpoints(workdir, read_only=True) as store:
         shutil.rmtree(workdir / 'checkpoints' / '1')
         with pytest.raises(CheckpointError, match=said):
-            store.params(1)
+            store.load(1)
 
 
 def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
@@ -120,7 +120,8 @@ def test_missing_checkpoints_are_told_apart_from_damaged_ones(world, tmp_path):
 def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, number):
     workdir = copied(world / 'model', tmp_path)
     with Checkpoints(workdir) as checkpoints:
-        params, meta = jax.tree.map(np.array, checkpoints.params(1)), checkpoints.meta(1)
+        params, meta = checkpoints.load(1)
+        params = jax.tree.map(np.array, params)
         params['encoder']['w_r']['kernel'][3, 1] = number
         checkpoints.save(3, params, {'count': np.zeros(1)}, meta)
     said = f'{workdir}/checkpoints/3: encoder/w_r/kernel has numbers that are not finite'

@@ -41,7 +41,7 @@ def write_run(kb, folder, objective, steps=(2, 4), broken=False):
     run = {'lineage': described, 'text': 'text', 'memory': objective.memory_dir}
     t5x_checkpoints.state_run(folder, encoder, prepared, 'marked_pair', run, training=True)
     with Checkpoints(kb / 'start', read_only=True) as checkpoints:
-        params = task.init(checkpoints.params())
+        params = task.init(checkpoints.load()[0])
     for step in steps:
         added = np.float32(np.nan if broken else step)
         saved = jax.tree.map(lambda x: np.asarray(x) + added, params)

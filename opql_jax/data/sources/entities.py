@@ -31,7 +31,6 @@ class EntitySource(PassageSource):
         def bucket(length, n, members):
             rows = drawn.rows[np.array(members, np.int64)]
             tokens, position = masked.batch(rows, n, length)
-            tokens[len(rows) :, :2] = self._special.cls, self._special.sep
             entity = batching.filled(masked.entity[rows], n, -1)
             return batching.MaskedBucket(tokens, position, entity)
 

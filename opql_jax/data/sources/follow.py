@@ -59,7 +59,7 @@ class FollowSource(Source):
         other = self._reworded(prepared, usable, wordings, seed) if wordings else []
         self._count = questions
         self._questions = QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
-        self._width = questions_lib.answer_width(self._questions.answers, questions_lib.MAX_ANSWERS)
+        self._width = questions_lib.answer_width(self._questions.answers)
         self._schedule = HopSchedule(self._questions.hops, seed)
         self.hop_counts = self._schedule.counts
 

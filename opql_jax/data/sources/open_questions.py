@@ -67,7 +67,7 @@ class OpenQuestionSource(Source):
         longest, question = max(zip(self._inputs, usable), key=lambda pair: len(pair[0].tokens))
         questions_lib.check_length(question.id, len(longest.tokens))
         self.capacities = {batching.round_up(len(longest.tokens), 8): rows}
-        width = questions_lib.answer_width(self._answers, questions_lib.MAX_ANSWERS)
+        width = questions_lib.answer_width(self._answers)
         self._sizes = TextSizes(max(len(q.topics) for q in usable), width, MOST_EXCLUDED)
         self._schedule = questions_lib.HopSchedule(np.array([q.hops for q in usable]), seed)
         self.hop_counts = self._schedule.counts

@@ -104,7 +104,6 @@ class PairPacker:
         def bucket(length, n, members):
             members = np.array(members, np.int64)
             tokens, r1, r2 = marked.batch(members, n, length)
-            tokens[len(members) :, :2] = self._special.cls, self._special.sep
             column = lambda values, fill: batching.filled(values[members], n, fill)
             topic, target = (
                 column(ends[rows], -1) for ends in (self.index.topic, self.index.target)
