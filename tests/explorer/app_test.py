@@ -15,12 +15,9 @@ import urllib.request
 
 import pytest
 
-import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.sets.query_language import is_query
-from opql_jax.kb.text.index_text import index_text
 
-import films
 from pages import words
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
@@ -34,21 +31,12 @@ QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 STRANGE = '<script>alert("1")</script> Öz'
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    strange = {
-        'id': 'a/b?<x>',
-        'title': STRANGE,
-        'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
-    }
-    index_text([films.write(root / 'films.jsonl', strange)], root / 'films.kb', processes=1)
-    return root / 'films.kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder)
+# Beside the films.
+DOCUMENT = {
+    'id': 'a/b?<x>',
+    'title': STRANGE,
+    'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
+}
 
 
 @pytest.fixture(scope='module')
@@ -234,18 +222,12 @@ def test_what_the_text_says_is_never_markup(client):
     assert STRANGE in words(client.get('/documents').text)
 
 
-def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
-    many = {'q': f'Who directed {", ".join([*films.DOCUMENTS, "Erik Lind", "Trondheim"])}?'}
-    assert 'not Erik Lind, Trondheim' in client.get('/api/retrieve', params=many).json()['note']
-    assert 'not Erik Lind, Trondheim' in words(client.get('/', params=many).text)
-    assert 'note' not in client.get('/api/retrieve', params={'q': QUESTION}).json()
+def test_the_time_of_an_answer_is_limited(client, monkeypatch):
     monkeypatch.setattr(app.time_limit, 'SERVED', 0)
-    for address in ('/api/ask', '/api/retrieve'):
-        note = client.get(address, params={'q': QUESTION}).json()['note']
-        assert 'time for an answer is over' in note
-    assert 'time for an answer is over' in words(client.get('/', params={'q': QUESTION}).text)
-    query = 'Ingrid Solberg . directed . written by . born in'
-    refused = client.get('/api/ask', params={'q': query})
+    for address in ('/', '/api/ask', '/api/retrieve'):
+        page = client.get(address, params={'q': QUESTION}).text
+        assert 'time for an answer is over' in words(page)
+    refused = client.get('/api/ask', params={'q': 'Ingrid Solberg . directed . born in'})
     assert refused.status_code == 400 and 'ask it in parts' in refused.json()['error']
 
 
@@ -295,13 +277,9 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
             moved.rename(tmp_path / 'elsewhere')
 
 
-def test_a_trained_model_has_no_pages(folder, monkeypatch):
-    def refuse(kb):
-        raise InputError('a trained model')
-
-    monkeypatch.setattr(app.VirtualKB, 'text_answerer', property(refuse))
+def test_a_trained_model_has_no_pages(world):
     with pytest.raises(InputError, match='a trained model'):
-        app.make_app(folder)
+        app.make_app(world)
 
 
 def test_with_a_token_nobody_gets_in_without_it(folder):

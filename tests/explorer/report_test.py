@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.text.index_text import index_text
@@ -35,11 +34,6 @@ def folder(tmp_path_factory):
         [articles, root / 'hostile.jsonl'], root / 'mine.kb', processes=1, max_reject_fraction=0.5
     )
     return root / 'mine.kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder)
 
 
 @pytest.fixture(scope='module')
