@@ -355,22 +355,16 @@ def test_the_commands(engine_folder, half, capsys):
         cli.main([*map(str, arguments), '--json'])
         return json.loads(capsys.readouterr().out)
 
-    indexed = made('index', engine_folder.parent / 'articles', '--out', half)
-    assert indexed['documents'] == 3 and indexed['seconds'] > 0
-    added = made('add', half, engine_folder.parent / 'articles')
-    assert added.pop('seconds') > 0
-    assert added == {'added': 0, 'replaced': 0, 'removed': 0, 'cut': 0, 'skipped': 3}
+    articles = engine_folder.parent / 'articles'
+    assert made('index', articles, '--out', half)['documents'] == 3
+    assert made('add', half, articles)['skipped'] == 3
     assert made('remove', half, '--document', 'articles/lord byron.txt')['removed'] == 1
     told = made('info', half)
     assert (told['documents'], told['parts']['text'], told['rejected']) == (2, 'text-2', 0)
     assert told['entries'] == len(opql_jax.open(half).memory) and told['bytes'] > 10**6
     assert made('compact', half)['freed_bytes'] > 0 == made('compact', half)['freed_bytes']
-    for more, said in (
-        (['--document', 'articles/lord byron.txt'], 'unknown document'),
-        ([], 'name a document, an entity or a sentence'),
-    ):
-        with pytest.raises(SystemExit, match=f'error: .*{said}'):
-            made('remove', half, *more)
+    with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
+        made('remove', half)
 
 
 def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(
