@@ -37,7 +37,6 @@ def leads(entries, start, hops, answers):
 
 
 def made(case, number):
-    """The question and prediction of a case."""
     topic, gold, ranked, hops, found, via, null, kind = case
     question = ask(VOCAB, topic, sorted(gold), number, kind)
     via = tuple(map(tuple, via[: hops - 1])) if via else ()

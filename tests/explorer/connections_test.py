@@ -121,16 +121,6 @@ def test_a_response_that_is_not_taken_is_not_kept(seconds):
         assert taken < len(LARGE)
 
 
-def test_a_connection_that_is_used_in_time_goes_on(seconds):
-    seconds('head', 2.0)
-    with serving(answers) as port, socket.create_connection(('127.0.0.1', port)) as client:
-        client.settimeout(60)
-        for _ in range(4):
-            time.sleep(0.8)
-            client.sendall(HEAD + b'x\r\n\r\n')
-            assert client.recv(1 << 16).startswith(b'HTTP/1.1 200')
-
-
 def test_a_thread_ends_soon_after_its_client_is_gone():
     from starlette.applications import Starlette
     from starlette.responses import Response

@@ -54,7 +54,6 @@ def client(films_kb, tmp_path_factory):
 
 
 def times(examples):
-    """A test of that many requests."""
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(METHODS, PATHS, PARAMETERS, TYPES, BODIES, FIELDS, st.booleans())

@@ -42,7 +42,6 @@ def documents(kb):
 
 
 def parts(kb):
-    """The parts of versions that are there."""
     folders = {path.name for path in kb.iterdir() if path.is_dir()}
     return sorted(folders - {'encoder', 'cache'})
 
@@ -87,13 +86,11 @@ def numbers(kb):
 
 @pytest.fixture(scope='module')
 def river(tmp_path_factory):
-    """Three documents in `b`."""
     return write(tmp_path_factory.mktemp('change') / 'b', RIVER.documents)
 
 
 @pytest.fixture
 def half(engine_folder, tmp_path):
-    """A knowledge base of three others in `articles`, for one test."""
     return pathlib.Path(shutil.copytree(engine_folder, tmp_path / 'kb'))
 
 

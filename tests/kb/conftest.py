@@ -36,7 +36,6 @@ def kb(index, request):
 
 @pytest.fixture(scope='session')
 def trios_folder(tmp_path_factory):
-    """A knowledge base of all trios."""
     root = tmp_path_factory.mktemp('trios')
     for name, trio in TRIOS.items():
         write(root / 'articles' / name, trio.documents)

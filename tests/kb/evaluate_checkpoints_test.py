@@ -18,7 +18,6 @@ SPLITS = ('1-hop/dev',)
 
 
 def save(workdir, *steps, keep=None, params=None, meta=None):
-    """Saves steps, with the same parameters."""
     params = params or {'w': np.zeros(2, np.float32)}
     with Checkpoints(workdir, keep=keep) as store:
         for step in steps:

@@ -93,17 +93,12 @@ def read_cell(cell):
 
 
 STARTS = ['', "'", "''", '\\', '\\u', '\\u001b', '5', ' ', 'a']
-ENDS = [
-    '',
-    *(
-        '1/=1/=cmd|x/+1/-1.5e3/-1-1/@SUM(A1)/\ta/\ra/\r\na/\n'
-        'a/＝1/＋/－/＠/\x1b[2J/\u202e/\U000e0041/é'
-    ).split('/'),
-]
+ENDS = '/1/=1/=cmd|x/+1/-1.5e3/-1-1/@SUM(A1)/\ta/\ra/\r\na/\na'
+ENDS += '/＝1/＋/－/＠/\x1b[2J/\u202e/\U000e0041/é'
 
 
 def test_no_cell_is_a_formula_and_each_is_read_back_as_it_was():
-    for text in (start + end for start in STARTS for end in ENDS):
+    for text in (start + end for start in STARTS for end in ENDS.split('/')):
         cell = csv_cell(text)
         assert dangerous_in(cell) <= {'\r'} and read_cell(cell) == text, text
         if re.fullmatch(r'[+-]?\d+(\.\d+)?(e\d+)?', text) or text.isalnum():

@@ -12,46 +12,30 @@ from examples import examples, table
 @table("""
     question | kind
     when was it built | date
-    WHEN WAS IT BUILT | date
-    in which year did it open | date
     the father of it | person
     its first owner's daughter | person
     how many people live there | quantity
     where did she die | place
-    what language do they speak | language
     Who wrote it | person
-    Who paid for it when it began | person
-    which actor stars in it | person
-    what company made it | organisation
-    the novels written by it | work
     what nationality is she | group
     what genre is it | concept
     what type of film is it | concept
-    how heavy was it | quantity
-    how long did it last | quantity
-    In the winter, who kept it | person
     When he left, who kept it | person
     In Oslo, Ada Low, who wrote it, was born when? | date
-    Where's the mill that he kept when he left | place
-    Ann built it, but who sold it | person
-    It was sold to a man who died in which year? | date
     The mill stands on the bank of what river? | place
     The show is hosted by whom? | person
     the films directed by it were in which genres | concept
     The actor who played it was born in which city? | place
-    What is the name of the father of it? | person
     What is the name of the inn's owner? | person
     What is the owner's name? | person
     Which of these men was a smith? | person
     What is the capacity of the hall that he built? | quantity
-    Which Nordic film studio made it? | organisation
     What was the 19th century palace that burned down? | place
     What was the last Doctor Who episode that he wrote? | work
     What is the date of birth of the woman who sold it? | date
     It is a ship named after this person | person
     What prize did she win? | thing
     What Is the Age of Rosa Pike? | quantity
-    What Is the Capital of Spain? | place
     What are some cities in Wales? | place
     What was once the capital of Japan? | place
 """)
@@ -62,12 +46,7 @@ def test_a_question_says_which_kind_it_asks_for(question, kind):
 @table("""
     question
     what did it cause
-    which area was he born in
-    name its founder
-    which of them
     somewhere whenever
-    What did Ada University win?
-    What must a teacher have?
     What was the Harl Bridge?
     A man who refused what?
     What is "Where the City Ends" about?
@@ -123,10 +102,8 @@ NAMES = {
     How fast can it run? | 40 km/h | 440
     How long did it take? | 90 seconds | 440
     How long is it? | 90 seconds or 2.5 m | 440
-    How many ships are there? | 440 or 1901 or 9 May 1901 |
     How many metres long is it? | 2.5 m or 1901 or 9 May 1901 | 440
     What year was it? | 1901 | 9 May 1901
-    When was it? | 1901 or 9 May 1901 |
     Who was it? | Ada Low or Danish |
 """)
 def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unknown):
@@ -141,16 +118,11 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
     question | text | fits
     When did it open? | late 12th century | 1
     When did it open? | during the reign of Ann | 0
-    When did it open? | at noon | 0
-    How many square miles is it? | 20 square miles | 1
     How many more miles is it? | 20 miles | 1
     What is the length of the film? | 90 minutes | 1
     In what year did it open? | 1873 | 1
-    How many came? | over 300 people | 1
     How many came? | many people | 0
     How many came? | smiths | -1
-    How fast is it? | 40 km/h | 1
-    How fast is it? | 90 seconds | -1
     Who came? | two smiths | 0
     Who came? | 08:03 | -1
 """)
@@ -162,8 +134,6 @@ def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
     question | fits
     Which painter came? | 1
     Which poet came? | 0
-    Who came? | 1
-    Who is the owner? | 1
     Which owner came? | 1
     Which town is it? | -1
 """)

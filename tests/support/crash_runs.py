@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import types
 
 import numpy as np
@@ -21,6 +20,7 @@ from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
 import prepare_by_parts
+import records
 import tiny_memories
 from graph_kb import QUESTIONS, ring
 from tiny_memories import digest_of_tree
@@ -45,12 +45,12 @@ def _file_digests(folder, manifest):
 
 def _corpus(before):
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    lines = []
-    for i in range(8):
-        title, other = names[i % 4], names[(i + 1 + i // 4) % 4]
-        text = f'{title} knows {other} since {1900 + i}.'
-        lines.append({'id': str(i), 'title': title, 'text': text})
-    (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    pairs = [(names[i % 4], names[(i + 1 + i // 4) % 4]) for i in range(8)]
+    texts = [f'{title} knows {other} since 190{i}.' for i, (title, other) in enumerate(pairs)]
+    documents = [
+        {'id': text, 'title': title, 'text': text} for text, (title, _) in zip(texts, pairs)
+    ]
+    records.write(before.parent / 'corpus.jsonl', documents)
 
 
 def _prepared_state(folder):
@@ -84,15 +84,10 @@ def _text_state(folder):
         return [kb.identity, kb.prepared.passages['text'].to_pylist()]
 
 
-index_text = _work(
-    lambda folder: index(_DOCUMENTS, folder, processes=1), _text_state, content=_text_state
-)
-change_text = _work(
-    lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1),
-    _text_state,
-    lambda before: index(_DOCUMENTS[1:], before, processes=1),
-    _text_state,
-)
+_index = lambda folder, documents=_DOCUMENTS: index(documents, folder, processes=1)
+_add = lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1)
+index_text = _work(_index, _text_state, content=_text_state)
+change_text = _work(_add, _text_state, lambda f: _index(f, _DOCUMENTS[1:]), _text_state)
 
 
 def _answering_state(folder):
@@ -123,10 +118,8 @@ def _memory(before):
     tiny_memories.delete(before, entities=[0])
 
 
-build = _work(
-    lambda folder: tiny_memories.make(folder, encode=tiny_memories.halves_of(), relation_dim=4),
-    _memory_state,
-)
+_halves = lambda folder: tiny_memories.make(folder, None, tiny_memories.halves_of(), relation_dim=4)
+build = _work(_halves, _memory_state)
 inject, delete, compact = (
     _work(tiny_memories.UPDATES[name], _memory_state, _memory)
     for name in ('inject', 'delete', 'compact')
@@ -179,14 +172,6 @@ predictions = _work(_predict, _predictions_state)
 # The manifest of a knowledge base, which two runs may write at the same time.
 
 
-def _kb_state(folder):
-    return KBFolder(folder).read()
-
-
-def _answering(model, memory):
-    return lambda folder: KBFolder(folder).write(text='text', model=model, memory=memory)
-
-
-kb_manifest = _work(
-    _answering('language', None), _kb_state, _answering('follow', 'memory'), _kb_state
-)
+_kb_state = lambda folder: KBFolder(folder).read()
+_answer = lambda model, memory: lambda f: KBFolder(f).write(text='text', model=model, memory=memory)
+kb_manifest = _work(_answer('language', None), _kb_state, _answer('follow', 'memory'), _kb_state)

@@ -27,16 +27,8 @@ from opql_jax.training.trainer import TrainConfig, train
 
 import tiny_prepared
 
-encoder = functools.partial(
-    RelationEncoder,
-    hidden_size=16,
-    num_layers=1,
-    num_heads=2,
-    mlp_size=32,
-    max_length=144,
-    relation_dim=8,
-    entity_dim=8,
-)
+_SIZES = dict(hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144)
+encoder = functools.partial(RelationEncoder, **_SIZES, relation_dim=8, entity_dim=8)
 
 # An optimizer of which several devices make what one makes: Adam would blow the rounding of a
 # gradient that is 0 up to a whole step.
@@ -50,24 +42,14 @@ def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
     return tiny_prepared.write(directory, seed=seed, longest=12)
 
 
-def run(
-    prepared,
-    workdir,
-    objective=None,
-    *,
-    encoder=encoder,
-    gin_config=str,
-    dry_run=False,
-    on_checkpoint=None,
-    **options,
-) -> dict:
+def run(prepared, workdir, objective=None, *, encoder=encoder, **options) -> dict:
     """Trains an objective (a small one over entities if None) for a few steps; `options` are those
-    of TrainConfig.
+    of `train` and of TrainConfig.
     """
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
-    workdir = pathlib.Path(workdir)
+    of_train = settings.keys() & {'gin_config', 'dry_run', 'on_checkpoint'}
+    how, workdir = {name: settings.pop(name) for name in of_train}, pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
-    how = dict(gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
     return train(objective or objectives.Entities(rows=16), encoder, config, **how)
 
 

@@ -113,36 +113,22 @@ def test_the_vocabulary_is_the_tokenizer(directory):
 
 
 @pytest.fixture(scope='module')
-def ask(prepared, tmp_path_factory):
-    """A function that writes questions (words, answers, hops) about entity 0 to a file; an int is
-    an entity's answer.
+def sets(prepared, tmp_path_factory):
+    """(training, evaluation), about entity 0: of the latter one answer is unknown beside a known
+    one, one question has none that is known.
     """
-    folder, keys = tmp_path_factory.mktemp('asked'), prepared.vocab.keys
-
-    def write(name, questions):
-        about = {'topics': [[0, len(keys[0])]]}
-        known = lambda answers: [keys[a] if isinstance(a, int) else a for a in answers]
+    keys, folder = [*prepared.vocab.keys, 'Nobody'], tmp_path_factory.mktemp('asked')
+    train = [('met', [1, 2, 3], 1), ('saw', [4, -1], 2), ('built', [-1], 1), ('wrote', [5], 1)]
+    test = [('old', [-1, 7], 2), ('new', [8], 1), ('lost', [-1], 1), ('again ' * 12, [9, 10], 1)]
+    for name, questions in (('train', train), ('test', test)):
         records = [
-            {'id': str(number), 'question': f'{keys[0]} {words}', **about}
-            | {'answers': known(answers), 'hops': hops}
+            question_records.question_record(
+                str(number), f'[{keys[0]}] {words}', *(keys[a] for a in answers), hops=hops
+            )
             for number, (words, answers, hops) in enumerate(questions)
         ]
         write_questions(folder / name, records)
-        return str(folder / name)
-
-    return write
-
-
-@pytest.fixture(scope='module')
-def sets(ask):
-    """(training, evaluation): of the latter one answer is unknown beside a known one, one question
-    has none that is known.
-    """
-    train = [('met', [1, 2, 3], 1), ('saw', [4, 'Nobody'], 2)]
-    train += [('built', ['Nobody'], 1), ('wrote', [5], 1)]
-    test = [('old', ['Nobody', 7], 2), ('new', [8], 1)]
-    test += [('lost', ['Nobody'], 1), ('again ' * 12, [9, 10], 1)]
-    return ask('train.jsonl', train), ask('test.jsonl', test)
+    return str(folder / 'train'), str(folder / 'test')
 
 
 def register(prepared, sets, kind='lm', name='opql', **options):
