@@ -28,11 +28,8 @@ from opql_jax.models import passage_encoder
 from trios import SCHEUTZ, TRIOS, write
 
 ENGINE, RIVER = TRIOS['engine'], TRIOS['river']
-BYRON = {
-    'id': 'articles/lord byron.txt',
-    'title': 'Lord Byron',
-    'text': ENGINE.documents['Lord Byron'],
-}
+BYRON = {'id': 'articles/lord byron.txt', 'title': 'Lord Byron'}
+BYRON['text'] = ENGINE.documents['Lord Byron']
 
 
 def documents(kb):
@@ -68,9 +65,8 @@ def numbers(kb):
     found, sentence, mention = {}, 0, 0
     for row, passage in enumerate(Prepared(kb / stated['text']).passages.to_pylist()):
         spans = tuple((each['start'], each['end']) for each in passage['mentions'])
-        made = {
-            span: stored[of_mentions[row, *span]] for span in spans if (row, *span) in of_mentions
-        }
+        known = [span for span in spans if (row, *span) in of_mentions]
+        made = {span: stored[of_mentions[row, *span]] for span in known}
         made['passage'] = arrays['passage_vectors'][row]
         for number, start in enumerate(passage['sentence_starts']):
             made[f'sentence at {start}'] = arrays['sentence_vectors'][sentence + number]
@@ -78,9 +74,8 @@ def numbers(kb):
             made[f'kind of {span}'] = arrays['mention_kinds'][mention + number]
         sentence, mention = sentence + len(passage['sentence_starts']), mention + len(spans)
         found[passage['text'], spans] = {name: array.tobytes() for name, array in made.items()}
-    assert (row + 1, sentence, mention) == tuple(
-        len(arrays[name]) for name in ('passage_vectors', 'sentence_vectors', 'mention_kinds')
-    )
+    counted = ('passage_vectors', 'sentence_vectors', 'mention_kinds')
+    assert [row + 1, sentence, mention] == [len(arrays[name]) for name in counted]
     return found
 
 
@@ -96,9 +91,8 @@ def half(engine_folder, tmp_path):
 
 def test_bad_changes_are_told_and_none_is_made(river, half, tmp_path):
     before = KBFolder(half).manifest.read_bytes()
-    other = write(
-        tmp_path / 'articles', {'Charles Babbage': 'Charles Babbage was born in Walworth.'}
-    )
+    text = 'Charles Babbage was born in Walworth.'
+    other = write(tmp_path / 'articles', {'Charles Babbage': text})
     ada = {'id': 'x', 'text': ENGINE.documents['Ada Lovelace']}
     for texts, said in (
         ([other], "'articles/charles babbage.txt' already exists with different text.*--replace"),
@@ -175,10 +169,7 @@ def test_an_entity_is_not_forgotten_by_a_name_that_several_have(index):
         'John Mercer (chemist)': f'{said} chemist who was born in Great Harwood in 1791.',
     }
     kb = index(texts)
-    said = (
-        r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*born in Derby in 1790\.\n.*"
-        r'\(chemist\).*1791\.$'
-    )
+    said = r"'John Mercer' may be 2 entities; write one of\n.*\(painter\).*\n.*\(chemist\).*1791\.$"
     with pytest.raises(InputError, match=said):
         remove_text(kb, entities=['John Mercer'])
     assert list(documents(kb)) == list(texts)

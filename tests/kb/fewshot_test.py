@@ -38,19 +38,16 @@ def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
     """`episode_accuracies` by loops in float64, with the same draws."""
     rng, out = np.random.default_rng(seed), []
     used = sorted(i for texts in groups for same in texts for i in same)
-    vectors = np.asarray(vectors, np.float64) - np.mean(
-        [vectors[i] for i in used], axis=0, dtype=np.float64
-    )
+    vectors = np.asarray(vectors, np.float64)
+    vectors = vectors - np.mean([vectors[i] for i in used], axis=0)
     cosine = lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b))
     for _ in range(num_episodes):
         chosen = rng.choice(len(groups), ways, replace=False)
         drawn = [fewshot.draw(groups[relation], shots + 1, rng) for relation in chosen]
         right = 0
         for own, (query, *_) in enumerate(drawn):
-            means = [
-                np.mean([cosine(vectors[query], vectors[s]) for s in support])
-                for _, *support in drawn
-            ]
+            similar = lambda other, to=vectors[query]: cosine(to, vectors[other])
+            means = [np.mean(list(map(similar, support))) for _, *support in drawn]
             right += means[own] > max(m for other, m in enumerate(means) if other != own)
         out.append(right / ways)
     return np.array(out)
@@ -63,9 +60,8 @@ def test_scores_are_those_of_a_loop_over_queries(shots):
         [np.array([3 * r + t]) if t else np.array([3 * r, 20 + r]) for t in range(3)]
         for r in range(6)
     ]
-    vectors = (rng.normal(size=(36, 4)) * rng.uniform(1, 9, (36, 1)) + rng.normal(size=4)).astype(
-        np.float32
-    )
+    vectors = rng.normal(size=(36, 4)) * rng.uniform(1, 9, (36, 1)) + rng.normal(size=4)
+    vectors = vectors.astype(np.float32)
     vectors[-3:] = 1e3  # those are of no relation
     found = episode_accuracies(vectors, groups, 4, shots, 40, 7)
     np.testing.assert_allclose(found, slow_accuracies(vectors, groups, 4, shots, 40, 7), atol=1e-12)

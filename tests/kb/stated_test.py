@@ -49,16 +49,13 @@ def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
 DOCUMENTS = {
     'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
     'appointed in 2009.',
-    'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
     'guide': 'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the '
     'database Larder, which was written by Sven Aho.',
     'films': 'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.',
     'league': 'The National Rifle League (NRL) is a club. The NRL, which was founded by Jim Orr, '
     'grew.',
-    'family': 'Mara Low married Bob Ray, who was born in Oslo.',
     'chemist': 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.',
     'twins': 'Tom Brae was born in Molde in 1998 and Teo Sund in Cagliari in 2000.',
-    'club': 'Ivo Penn founded the school and the club in 1901.',
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
     'band': 'Tom Hale met Greta Poe. She was born in Brix.',
@@ -72,47 +69,31 @@ DOCUMENTS = {
     'firms': 'Dahl Works wants to buy Kolt Tools. Kolt Tools, which is based in Turku, employs 940 '
     'people.',
     'kin': 'Ona Dell was born in Ghent. Ruud Dell is the son of Mila Dell, who was born in Namur.',
-    'court': 'Paul Vane and Lidia Vane came to the court. He was born in Exeter.',
 }
 
 
 @table("""
     question | answer | stated
     Where is Birch Clinic? | Harsk | yes
-    Who founded Birch Clinic? | Per Falk | no
-    Who is the vet of Heather Farm? | Tilda Vane | yes
-    Who is the vet of Rowan Farm? | Tilda Vane | no
     Who wrote Larder? | Sven Aho | yes
-    When was Low Tide released? | 1993 | yes
     When was High Harbour released? | 1993 | no
     Who wrote Heron? | Sven Aho | no
     Who founded the National Rifle League? | Jim Orr | yes
-    Where was Mara Low's husband born? | Oslo | yes
-    What nationality is Anna Weiss? | German | yes
     What nationality is the singer Anna Weiss? | German | no
     When was Tom Brae born? | 1998 | yes
     When was Teo Sund born? | 1998 | no
-    Who founded the club? | Ivo Penn | yes
     Who is the mayor of Skarn? | Rory Pine | no
-    Who built Skarn Tower? | Rory Pine | no
     Where was Greta Poe born? | Brix | yes
-    Where was Tom Hale born? | Brix | no
     When did Ada Brun move to Ulm? | June | no
     Who cast the tenor? | Abel Rudd | yes
     Who cast the treble? | Abel Rudd | no
     Where was Mole built? | Ulm | no
-    Who built Harl Bridge? | Jon Peto | yes
-    Where was Tor Hald born? | Oslo | yes
     When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
-    Who set up the Guild of Harl? | Ivo Penn | yes
-    How many people does Kolt Tools employ? | 940 | yes
     How many people does Dahl Works employ? | 940 | no
     Where was the brother of Ona Dell born? | Ghent | no
     Where was the mother of Ruud Dell born? | Namur | yes
     Who built the belfry at Harl Bridge? | Jon Peto | no
-    Who was the builder of Harl Bridge? | Jon Peto | yes
-    Where was Lidia Vane born? | Exeter | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)

@@ -35,11 +35,8 @@ def rows():
 
 def documents():
     for i, (name, place) in enumerate(zip(NAMES, PLACES)):
-        died, teacher = PLACES[(i + 3) % 7], NAMES[(i + 1) % 7]
-        text = (
-            f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of '
-            f'{name}. {name} died in {died}.'
-        )
+        text = f'{name} was a painter, born in {place} in {1801 + i}. {NAMES[(i + 1) % 7]} was the '
+        text += f'teacher of {name}. {name} died in {PLACES[(i + 3) % 7]}.'
         yield {'id': str(i), 'title': name, 'text': text}
 
 
@@ -65,10 +62,8 @@ def trained(original, tmp_path_factory):
 
 
 def hits(kb):
-    opened = opql_jax.open(kb)
-    answers = [opened.ask(row['question']) for row in rows()]
-    first = [opened.vocab.names[answer.entities[0]] for answer in answers]
-    return np.mean([name == row['answers'][0] for name, row in zip(first, rows())])
+    ask = opql_jax.open(kb).ask
+    return np.mean([ask(row['question']).names[0] == row['answers'][0] for row in rows()])
 
 
 def test_what_was_learnt_is_what_answers(original, trained):
@@ -104,13 +99,9 @@ def test_where_answers_follow_no_rule_what_was_right_before_stays(kb, tmp_path):
 
 
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
-    most = 'when were most of these persons born'
-    others = [
-        {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
-        {'id': 'nothing', 'question': most, 'answers': ['Vienna']},
-        {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
-        {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
-    ]
+    asked = {'who knows': 'Vienna', 'when were most of them born': 'Vienna'}
+    asked |= {'the zorp of Anna Berg': 'Atlantis', 'a zorp of Anna Berg': 'Ida Jung'}
+    others = [{'id': text, 'question': text, 'answers': [name]} for text, name in asked.items()]
     report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
     assert (report.no_topic, report.no_answer, report.not_reached) == (2, 1, 1)
     assert report.used == len(NAMES)

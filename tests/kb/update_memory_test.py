@@ -56,11 +56,8 @@ def extended(world):
     degree = np.diff(Memory.open(world / 'memory').offsets)
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
     shown = f'Zorblax was directed by {person}. It was shown twice.'
-    new = [
-        {'id': 'new1', 'title': 'Zorblax', 'text': shown},
-        {'id': 'new2', 'title': 'Quonk', 'text': 'Quonk came after Zorblax.'},
-        {'id': 'new3', 'title': 'Silent', 'text': 'Nobody says more.'},
-    ]
+    texts = {'Zorblax': shown, 'Quonk': 'Quonk came after Zorblax.', 'Silent': 'Nobody says more.'}
+    new = [{'id': f'of {name}', 'title': name, 'text': text} for name, text in texts.items()]
     reader = JsonLines(str(records.write(world / 'new.jsonl', new)))
     prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
     return Prepared(world / 'extended'), person
@@ -109,7 +106,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     provenance = kb.memory.provenance([entry for entry in kb.memory.ids if entry >= len(built)])
     last = len(prepared.passages) - 1
     assert {row['passage'] for row in provenance} == {last - 2, last - 1}
-    delete(str(prepared.directory), str(memory), Selection(documents=('new1',)))
+    delete(str(prepared.directory), str(memory), Selection(documents=('of Zorblax',)))
     for merged in (False, True):
         if merged:
             compact(str(memory))
@@ -235,7 +232,7 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
     for what, message in (
         ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
         ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic.target'"),
-        ({'documents': ('new1', 'new9')}, "has no document 'new9'"),
+        ({'documents': ('of Quonk', 'new9')}, "has no document 'new9'"),
         ({}, 'nothing to delete'),
     ):
         with pytest.raises(InputError, match=message):

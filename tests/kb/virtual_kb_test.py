@@ -50,11 +50,8 @@ def test_answers_are_those_of_the_follower_to_each_question_alone(world, exclude
         text = [question.text], [question.topic]
         (marked,) = markup.mark_questions(prepared.tokenizer, *text, prepared.special)
         one = [np.array([value]) for value in (marked.tokens, marked.r1, marked.r2)]
-        asked = (
-            encoder.apply({'params': params['encoder']}, *one),
-            np.array([question.topic_entity]),
-        )
-        of = {'params': params['follower']}, *asked
+        relations = encoder.apply({'params': params['encoder']}, *one)
+        of = {'params': params['follower']}, relations, np.array([question.topic_entity])
         wanted = follower.apply(*of, hops=2, exclude_topic=exclude_topic, **given)
         lengths.add(len(marked.tokens))
         for step, hop in zip(steps, wanted, strict=True):
@@ -75,9 +72,8 @@ def test_answers_are_those_of_the_follower_to_each_question_alone(world, exclude
 def test_an_ablated_follower_answers_as_it_was_trained(world, tmp_path, option):
     own = dict(memory_dir=str(world / 'memory'), splits=('2-hop/train',), questions=8, k=8)
     ablated = objectives.Follow(**own, **option)
-    follower = tiny_training.write_untrained(
-        world / 'text', tmp_path / 'follow', ablated, spread=8.0
-    )
+    write = tiny_training.write_untrained
+    follower = write(world / 'text', tmp_path / 'follow', ablated, spread=8.0)
     kb = open_kb(world, model=follower)
     has_filter = option.get('filter', True)
     questions = kb.prepared.questions('2-hop/dev')[:10]

@@ -1,12 +1,14 @@
 """What a question asks for, by its words, and which answers are that."""
 
+import types
+
 import numpy as np
 import pyarrow as pa
 
 from opql_jax.kb.text.asked_for import AskedFor
 from opql_jax.kb.text.wanted import wanted_by
 
-from examples import examples, table
+from examples import table
 
 
 @table("""
@@ -38,44 +40,32 @@ from examples import examples, table
     What Is the Age of Rosa Pike? | quantity
     What are some cities in Wales? | place
     What was once the capital of Japan? | place
+    what did it cause |
+    somewhere whenever |
+    What was the Harl Bridge? |
+    A man who refused what? |
+    What is "Where the City Ends" about? |
 """)
-def test_a_question_says_which_kind_it_asks_for(question, kind):
-    assert wanted_by(question).kinds[0] == kind
+def test_a_question_says_which_kind_it_asks_for_if_any(question, kind):
+    assert ''.join(wanted_by(question).kinds[:1]) == kind
 
 
 @table("""
-    question
-    what did it cause
-    somewhere whenever
-    What was the Harl Bridge?
-    A man who refused what?
-    What is "Where the City Ends" about?
+    question | noun
+    what is the river it joins | riv
+    the bridges designed by it | bridg
+    It was built by which Danish engineer? | engin
 """)
-def test_other_questions_ask_for_any_kind(question):
-    assert wanted_by(question).kinds == ()
-
-
-def test_the_noun_that_is_asked_for_is_read():
-    for question, noun in examples("""
-        which bridge did it build | bridg
-        what is the river it joins | riv
-        the bridges designed by it | bridg
-        It was built by which Danish engineer? | engin
-    """):
-        assert noun in wanted_by(question).nouns, question
+def test_the_noun_that_is_asked_for_is_read(question, noun):
+    assert noun in wanted_by(question).nouns
 
 
 def asked_for(names=(), kinds=(), about=(), texts=()):
     """`AskedFor` over entities, and passages about some of them."""
-
-    class Prepared:
-        class vocab:
-            pass
-
-        passages = pa.table({'title_entity': pa.array(about, pa.int32())})
-
-    Prepared.vocab.names = list(names)
-    return AskedFor(Prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
+    passages = pa.table({'title_entity': pa.array(about, pa.int32())})
+    vocab = types.SimpleNamespace(names=list(names))
+    prepared = types.SimpleNamespace(vocab=vocab, passages=passages)
+    return AskedFor(prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
 
 
 NAMES = {

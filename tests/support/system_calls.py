@@ -37,22 +37,15 @@ _COUNT = 0
 
 
 class Outcome(NamedTuple):
-    """What came of a run with a fault.
+    """What came of a run with a fault."""
 
-    Attributes:
-        point, kind, name: the number of the call, from 1, the call, and the file.
-        status, said: exit code, or minus the signal, and what the run reported.
-        state: what a reader finds afterwards.
-        content: what there is after the run was repeated without a fault, or the error of that.
-    """
-
-    point: int
+    point: int  # the number of the call, from 1
     kind: str
-    name: str
-    status: int
+    name: str  # of the file
+    status: int  # exit code, or minus the signal
     said: str
-    state: object
-    content: object
+    state: object  # what a reader finds afterwards
+    content: object  # after the run was repeated without a fault, or the error of that
 
 
 class Tried(NamedTuple):
@@ -69,9 +62,7 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
     """Compiles the library; skips the test where there is no compiler."""
     compiler = shutil.which('cc') or shutil.which('gcc') or shutil.which('clang')
     if not compiler or sys.platform != 'linux':
-        pytest.skip(
-            'system calls are interposed with a library for Linux, which needs a C compiler'
-        )
+        pytest.skip('system calls are interposed by a library for Linux: needs a C compiler')
     library, source = folder / 'system_calls.so', pathlib.Path(__file__).with_suffix('.c')
     command = [compiler, *'-shared -fPIC -O1 -Wall -Werror -o'.split(), library, source, '-ldl']
     built = subprocess.run(command, capture_output=True, text=True)
@@ -79,9 +70,7 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
     return library
 
 
-def tried(
-    folder: pathlib.Path, module: str, requests: list[tuple[str, str, int | None]]
-) -> list[Tried]:
+def tried(folder: pathlib.Path, module: str, requests) -> list[Tried]:
     """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of
     them, of different kinds.
 
@@ -89,20 +78,13 @@ def tried(
     `state(folder)`, what a reader finds, and `content(folder)`, all that must be the same after
     each run. Both are JSON values.
     """
-    library = preload(folder)
+    environment = {'LD_PRELOAD': str(preload(folder)), 'PYTHONPATH': os.pathsep.join(sys.path)}
+    environment |= {'JAX_PLATFORMS': 'cpu', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0'}
     # In main memory where that can be: the runs wait for nothing but the disk.
     memory = pathlib.Path('/dev/shm')
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as root:
-        environment = {
-            'LD_PRELOAD': str(library),
-            'PYTHONPATH': os.pathsep.join(sys.path),
-            'JAX_PLATFORMS': 'cpu',
-        }
         # What one run compiles, the others find.
-        environment |= {
-            'JAX_COMPILATION_CACHE_DIR': f'{root}/cache',
-            'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
-        }
+        environment['JAX_COMPILATION_CACHE_DIR'] = f'{root}/cache'
         command = [sys.executable, __file__, module, root, json.dumps(requests)]
         ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr[-5000:]
@@ -127,11 +109,8 @@ class _Work:
     def __init__(self, root, work):
         self._root, self._work, self._before = root, work, root / 'before'
         _forked(lambda: work.before(self._before))
-        _warm(
-            lambda folder: (work.run(folder), work.state(folder), work.content(folder)),
-            self._before,
-            root / 'warm',
-        )
+        every = lambda folder: (work.run(folder), work.state(folder), work.content(folder))
+        _warm(every, self._before, root / 'warm')
         status, said, self._calls = self._run(root / 'whole', _COUNT, 0, 0)
         assert status == 0, said
         self._old = self._look(work.state, self._before)
