@@ -54,9 +54,8 @@ def citations(page):
     item = r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"'
     found = re.findall(item, page)
     assert [number for number, _, _ in found] == [str(1 + at) for at in range(len(found))]
-    return [
-        (html.unescape(re.sub('<.*?>', '', said)), html.unescape(link)) for _, said, link in found
-    ]
+    plain = lambda text: html.unescape(re.sub('<.*?>', '', text))
+    return [(plain(said), plain(link)) for _, said, link in found]
 
 
 QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
@@ -262,9 +261,8 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
         raise PermissionError(errno.EACCES, 'Permission denied', str(moved))
 
     monkeypatch.setattr(app.views, 'documents', unreadable)
-    make = lambda hosts: TestClient(
-        app.make_app(moved, hosts, 'x'), headers={'Authorization': 'Bearer x'}
-    )
+    key = {'Authorization': 'Bearer x'}
+    make = lambda hosts: TestClient(app.make_app(moved, hosts, 'x'), headers=key)
     clients = {'http://localhost': make(guard.LOOPBACK), 'http://kb.example': make({'kb.example'})}
     for path, said in (('documents', 'Permission denied'), ('api/ask?q=x', 'is no longer there')):
         for base, client in clients.items():

@@ -158,13 +158,9 @@ def test_places_are_compared_as_what_the_question_calls_them(question, place):
 
 def test_names_that_the_text_lacks_are_names_still():
     sides = parsed('Who was born first, Ludwig van Ossel or Anna of the Marsh?').sides
-    assert [(side.name, side.entity) for side in sides] == [
-        ('Ludwig van Ossel', -1),
-        ('Anna of the Marsh', -1),
-    ]
+    assert [side.name for side in sides] == ['Ludwig van Ossel', 'Anna of the Marsh']
+    assert all(side.entity == -1 for side in sides)
 
-
-# ---- Over text ----
 
 DOCUMENTS = {
     'Bridges of the Orla': 'The Harl Bridge was designed by Amara Finch and opened in 1931. It is '

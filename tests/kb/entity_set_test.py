@@ -45,12 +45,8 @@ def slowly_followed(kb, start, relation, inverse=False):
             scored = answerer.best_entries(step, entry)
             score = (scored.cosines + scored.added)[0]
             heaviest[end] = max(heaviest[end], start[begin] * math.exp(20 * score))
-    best = max(heaviest.values())
-    return {
-        name: mass / best * max(start.values())
-        for name, mass in heaviest.items()
-        if mass >= best / 1000
-    }
+    best, most = max(heaviest.values()), max(start.values())
+    return {name: mass / best * most for name, mass in heaviest.items() if mass >= best / 1000}
 
 
 @pytest.mark.parametrize('inverse', [False, True])

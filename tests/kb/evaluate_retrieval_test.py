@@ -51,9 +51,8 @@ def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path
     names = list(TRIOS['engine'].documents)
     record = {'question': TRIOS['engine'].asked[0].question, 'supporting': names, 'aliases': []}
     record['answer'] = 'no such answer'
-    metrics = evaluate_retrieval(
-        kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
-    )
+    file = records.write(tmp_path / 'q.jsonl', [record])
+    metrics = evaluate_retrieval(kb, file, tmp_path / 'results')
     assert 'opql retrieve' in metrics and len(metrics) == 7
     for row in metrics.values():
         assert row['recall@2'] == pytest.approx(2 / 3) and row['recall@5'] == 1
@@ -71,7 +70,6 @@ def test_questions_that_cannot_be_scored_are_told(kb, tmp_path):
         ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
         ([], 'expected a JSON object'),
     ):
+        file = records.write(tmp_path / 'q.jsonl', [record])
         with pytest.raises(InputError, match=message):
-            evaluate_retrieval(
-                kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
-            )
+            evaluate_retrieval(kb, file, tmp_path / 'results')

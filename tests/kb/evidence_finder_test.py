@@ -34,9 +34,8 @@ def test_the_passages_that_are_found_are_read(kb):
 
 
 def test_a_first_answer_waits_for_no_import_that_it_does_not_need(trios_folder):
-    script = (
-        'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2]); print(*sys.modules)'
-    )
+    script = 'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2])'
+    script += '; print(*sys.modules)'
     command = [sys.executable, '-c', script, trios_folder, QUESTION]
     imported = set(subprocess.check_output(command, text=True).split())
     assert 'opql_jax.models.reader' in imported

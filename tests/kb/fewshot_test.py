@@ -56,10 +56,8 @@ def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
 @pytest.mark.parametrize('shots', [1, 2])
 def test_scores_are_those_of_a_loop_over_queries(shots):
     rng = np.random.default_rng(shots)
-    groups = [
-        [np.array([3 * r + t]) if t else np.array([3 * r, 20 + r]) for t in range(3)]
-        for r in range(6)
-    ]
+    texts = lambda r: [np.array([3 * r, 20 + r]), np.array([3 * r + 1]), np.array([3 * r + 2])]
+    groups = list(map(texts, range(6)))
     vectors = rng.normal(size=(36, 4)) * rng.uniform(1, 9, (36, 1)) + rng.normal(size=4)
     vectors = vectors.astype(np.float32)
     vectors[-3:] = 1e3  # those are of no relation

@@ -68,9 +68,8 @@ def test_every_split_is_scored_and_its_files_are_left(folder, kb, tmp_path):
 
 def test_predictions_that_do_not_fit_the_questions_are_refused(folder, kb, tmp_path):
     path, asked = tmp_path / 'out.jsonl', tmp_path / 'mine.jsonl'
-    write_questions(
-        asked, [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:12]]
-    )
+    questions = kb.prepared.questions('2-hop/dev')[:12]
+    write_questions(asked, [to_record(question, kb.vocab) for question in questions])
     options = dict(**folder, questions=str(asked))
     infer(**options, output=str(path), k=16)
     lines = path.read_text('utf-8').split('\n')

@@ -5,12 +5,7 @@ import pytest
 from examples import table
 
 READER = False
-PLAYED = {
-    'Amber Gate': 'Oslo',
-    'Cold Meadow': 'Bern',
-    'Tall Orchard': 'Riga',
-    'Quiet Wheel': 'Turin',
-}
+PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga'}
 PLAYING = '{0} is a sonata by Edda Marsh. The concert of Edda Marsh in {1} began with it.'
 DOCUMENTS = {
     'Castles & Caves': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves '

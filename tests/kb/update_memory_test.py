@@ -311,17 +311,13 @@ def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, ex
     assert len(opql_jax.open(kb).memory) == len(Memory.open(world / 'memory'))
 
 
-# Another corpus than the one trained on: a memory of it alone.
-
-
 @pytest.fixture(scope='module')
 def other(world):
     """The prepared folder with other documents, some about an old entity, in which pairs recur."""
     known, people = Prepared(world / 'text').vocab.names[0], [f'Zed{i}' for i in range(9)]
     texts = [f'{a} met {b}. {b} met {known} and {a}.' for a, b in zip(people, people[1:])] * 2
-    documents = [
-        {'id': f'z{i}', 'title': text.split()[0], 'text': text} for i, text in enumerate(texts)
-    ]
+    titled = [{'title': text.split()[0], 'text': text} for text in texts]
+    documents = [document | {'id': f'z{i}'} for i, document in enumerate(titled)]
     reader = JsonLines(str(records.write(world / 'other.jsonl', documents)))
     prepare(kb=str(world), text='other', reader=reader, extends=str(world / 'text'))
     return world / 'other'

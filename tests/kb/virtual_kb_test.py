@@ -35,9 +35,6 @@ def hops_of(kb, questions):
     return [answer.hops for answer in kb.answer(questions)]
 
 
-# Answers.
-
-
 @pytest.mark.parametrize('exclude_topic', [True, False])
 def test_answers_are_those_of_the_follower_to_each_question_alone(world, exclude_topic):
     kb, several = open_kb(world, k=K, exclude_topic=exclude_topic), 0
@@ -87,9 +84,6 @@ def test_an_ablated_follower_answers_as_it_was_trained(world, tmp_path, option):
         tiny_training.run(world / 'text', follower, objectives.Follow(**own))
 
 
-# Asking.
-
-
 def test_asking_is_following_the_question_in_brackets_and_says_the_paths(kb):
     question = questions_of(kb, 2, 1)[0]
     asked, answered = kb.ask(bracketed(question), 2), kb.answer([question])[0]
@@ -121,9 +115,6 @@ def test_a_text_that_is_no_question_is_refused(kb, text, said):
         kb.ask(text.format(max(kb.vocab.names, key=len)))
 
 
-# Evidence.
-
-
 def test_the_sentence_of_every_kept_entry_holds_both_mentions(kb):
     found = hops_of(kb, questions_of(kb, 3))
     kept = {int(entry) for steps in found for step in steps for entry in step.entries}
@@ -140,9 +131,6 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(kb):
         told = fact['sentence'].removeprefix(f'{fact["title"]}: ')
         assert told == fact['sentence'] or fact['title'] in (fact['topic'], fact['target'])
         assert all(part in documents[fact['title']].text for part in told.split(' … '))
-
-
-# Opening.
 
 
 def test_the_identity_tells_models_and_memories_apart(world, kb, tmp_path):

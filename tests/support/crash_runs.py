@@ -47,9 +47,7 @@ def _corpus(before):
     names = ['Ann', 'Bob', 'Eve', 'Zoë']
     pairs = [(names[i % 4], names[(i + 1 + i // 4) % 4]) for i in range(8)]
     texts = [f'{title} knows {other} since 190{i}.' for i, (title, other) in enumerate(pairs)]
-    documents = [
-        {'id': text, 'title': title, 'text': text} for text, (title, _) in zip(texts, pairs)
-    ]
+    documents = [{'id': text, 'title': text.split()[0], 'text': text} for text in texts]
     records.write(before.parent / 'corpus.jsonl', documents)
 
 
@@ -68,9 +66,8 @@ prepare = _work(_prepare, _prepared_state, _corpus)
 
 # A knowledge base of plain text: made, and changed.
 
-_DOCUMENTS = [
-    {'id': title, 'title': title, 'text': text} for title, text in TRIOS['engine'].documents.items()
-]
+_TEXTS = TRIOS['engine'].documents
+_DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in _TEXTS.items()]
 
 
 def _text_state(folder):

@@ -6,9 +6,9 @@ Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh 
 OUTPUT.MESH.hlo the compiled train step.
 """
 
+import collections
 import pathlib
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,11 +37,7 @@ COMPILED = ('8', '2x4')
 COMPUTED = {'full': ('few', 'ties'), 'attended': ('odd',), 'best': ('few', 'ties')}
 
 
-class Case(NamedTuple):
-    vectors: np.ndarray
-    labels: np.ndarray
-    table: np.ndarray
-    weights: np.ndarray
+Case = collections.namedtuple('Case', 'vectors labels table weights')
 
 
 def make(name):

@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,17 +37,8 @@ LABELS = np.array([4, 0, 9, 2, -1], np.int32)
 ANSWERS = np.array([[4, 7, 1], [3, -1, -1], [-1, -1, -1], [2, 5, -1], [6, -1, -1]], np.int32)
 
 
-class Setting(NamedTuple):
-    model: LanguageModel
-    params: dict
-    table: np.ndarray  # [n, d_e]
-    topic: np.ndarray
-    target: np.ndarray
-    relations: np.ndarray
-    passages: np.ndarray
-    text: Texts
-
-
+_FIELDS = 'model params table topic target relations passages text'
+Setting = collections.namedtuple('Setting', _FIELDS)
 ENCODER = tiny_encoder.make(entity_dim=8)
 
 
@@ -127,9 +117,8 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
-        ranked = [
-            best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)
-        ]
+        best = lambda k: best_entities(out.prediction, params['entity_table'], layout, k)
+        ranked = [best(ENTITIES), best(3)]
         asked = out.prediction, LABELS, ANSWERS, params['entity_table'], layout
         loss, accuracy = prediction_loss(*asked)
         return loss, (out, setting.model.encode(params, layout, [text], rng), ranked, accuracy)

@@ -8,6 +8,7 @@ library in C stands between them and the system (system_calls.c). Each child is 
 process that has imported everything.
 """
 
+import collections
 import contextlib
 import ctypes
 import errno
@@ -22,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from typing import NamedTuple
 
 import pytest
 
@@ -36,26 +36,11 @@ KILLED = -9
 _COUNT = 0
 
 
-class Outcome(NamedTuple):
-    """What came of a run with a fault."""
-
-    point: int  # the number of the call, from 1
-    kind: str
-    name: str  # of the file
-    status: int  # exit code, or minus the signal
-    said: str
-    state: object  # what a reader finds afterwards
-    content: object  # after the run was repeated without a fault, or the error of that
-
-
-class Tried(NamedTuple):
-    """Outcomes, and an undisturbed run's calls (kind, name), states and content."""
-
-    calls: list
-    old: object
-    new: object
-    content: object
-    outcomes: list
+# What came of a run with a fault: at which call, from 1, its kind and file; exit code, or minus the
+# signal; what the run reported; what a reader finds; what there is after the run was repeated.
+Outcome = collections.namedtuple('Outcome', 'point kind name status said state content')
+# Outcomes, and an undisturbed run's calls (kind, name), states and content.
+Tried = collections.namedtuple('Tried', 'calls old new content outcomes')
 
 
 def preload(folder: pathlib.Path) -> pathlib.Path:

@@ -36,9 +36,8 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
     rng = np.random.default_rng(seed)
     directory.mkdir(parents=True, exist_ok=True)
     pairs = (rng.choice(WORDS, 2) for _ in range(ENTITIES))
-    names = [
-        f'{a}{i} {b}'.title() if i % 3 else f'{a}{i}'.title() for i, (a, b) in enumerate(pairs)
-    ]
+    names = [f'{a}{i} {b}' if i % 3 else f'{a}{i}' for i, (a, b) in enumerate(pairs)]
+    names = [name.title() for name in names]
     vocab = EntityVocab.from_names(names)
     passages = [_passage(rng, names, longest) for _ in range(PASSAGES)]
     rows = sorted(

@@ -69,9 +69,8 @@ def hidden(encoder: TextEncoder, tokens) -> np.ndarray:
 
 @functools.cache
 def _hidden(module):
-    return jax.jit(
-        lambda params, tokens: module.apply({'params': params}, tokens, method=module.hidden)
-    )
+    apply = functools.partial(module.apply, method=module.hidden)
+    return jax.jit(lambda params, tokens: apply({'params': params}, tokens))
 
 
 def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:

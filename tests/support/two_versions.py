@@ -16,10 +16,7 @@ from opql_jax.retrieval import index as retrieval_index
 import tiny_memories
 import tiny_prepared
 
-PASSAGES = {
-    'Ada Lovelace': 'Ada Lovelace knew [Charles Babbage].',
-    'Charles Babbage': 'He lived in [London].',
-}
+PASSAGES = {'Ada': 'Ada knew [Charles Babbage].', 'Charles Babbage': 'He lived in [London].'}
 ANSWERING = {'text': 'text-2', 'model': 'encoder', 'memory': 'memory-2', 'retrieval': 'retrieval-2'}
 
 

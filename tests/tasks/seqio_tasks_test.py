@@ -109,9 +109,6 @@ def test_the_vocabulary_is_the_tokenizer(directory):
     assert said.decode() == words and vocabulary == WordPieceVocabulary(directory)
 
 
-# Sets of questions.
-
-
 @pytest.fixture(scope='module')
 def sets(prepared, tmp_path_factory):
     """(training, evaluation), about entity 0: of the latter one answer is unknown beside a known
