@@ -114,11 +114,6 @@ def tab_to(page, name):
     raise AssertionError(f'{name} is not reached by the keyboard')
 
 
-def findings(page):
-    """What axe finds wrong with a page, each with the first element that it is wrong with."""
-    return [(one['id'], one['nodes'][0]['html']) for one in Axe().run(page).response['violations']]
-
-
 def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window, address, kb):
     page = window(address)
     page.goto('/')
@@ -153,7 +148,8 @@ def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
 def test_axe_finds_nothing(window, address, kind, scheme):
     page = window(address, color_scheme=scheme)
     page.goto(PAGES[kind][0])
-    assert findings(page) == []
+    found = Axe().run(page).response['violations']
+    assert [(one['id'], one['nodes'][0]['html']) for one in found] == []
 
 
 @pytest.mark.slow

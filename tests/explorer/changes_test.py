@@ -24,7 +24,7 @@ pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
-from opql_jax.explorer import app
+from opql_jax.explorer import app, views
 from opql_jax.explorer.changes import Changes
 
 QUERY = {'q': 'Ingrid Solberg . directed', 'top': 50}
@@ -64,12 +64,6 @@ def names(client):
 def documents(folder):
     text = KBFolder(folder).part(KBFolder(folder).read()['text'])
     return {document.id: document for document in read_documents(text / 'documents.parquet')}
-
-
-def digests(folder):
-    """Those of the documents of the newest version, by id, as forms have them."""
-    prepared, views = Current(folder).kb().prepared, app.views
-    return {name: views.digest(views.passages_of(prepared, name)) for name in documents(folder)}
 
 
 def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(client):
@@ -239,7 +233,8 @@ def together(changes, *asked):
 
 
 def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_others(folder):
-    changes, before, digest = Changes(folder), documents(folder), digests(folder)
+    changes, before, prepared = Changes(folder), documents(folder), Current(folder).kb().prepared
+    digest = {name: views.digest(views.passages_of(prepared, name)) for name in before}
     last = re.findall(r'\S.*?\.(?= |$)', before['harbour'].text)[-1]
     winter, summer, again, _, twice, cut, late = together(
         changes,

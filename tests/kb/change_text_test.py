@@ -5,7 +5,6 @@ import contextlib
 import json
 import pathlib
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -313,31 +312,6 @@ def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_fo
     assert manifest.read_bytes() == before and parts(half) == there
 
 
-KILLED = """
-import os, signal, sys
-from opql_jax.data.kb_folder import KBFolder
-from opql_jax.data.prepared import Prepared
-from opql_jax.kb.text.change_text import add_text
-KBFolder.change = lambda *_, **options: os.kill(os.getpid(), signal.SIGKILL)
-add_text(sys.argv[1], [sys.argv[2]], processes=1)
-"""
-
-
-def test_a_change_that_was_killed_leaves_the_version_before(river, half, tmp_path, binaries):
-    (tmp_path / 'killed.py').write_text(KILLED)
-    before, manifest = documents(half), KBFolder(half).manifest.read_bytes()
-    done = binaries.script(tmp_path / 'killed.py', half, river)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert KBFolder(half).manifest.read_bytes() == manifest and documents(half) == before
-    change_text.remove_unneeded(KBFolder(half))
-    assert parts(half) == ['memory', 'retrieval', 'text']
-    assert verify(half, lambda line: None) == []
-    rows, map_batches = counting()
-    add_text(half, [river], map_batches=map_batches)
-    assert rows['tokenise_batch'] and not rows['encode_batch']
-    assert not (half / 'cache/encoded').exists()
-
-
 def test_the_commands(engine_folder, half, capsys):
     def made(*arguments):
         cli.main([*map(str, arguments), '--json'])
@@ -353,18 +327,3 @@ def test_the_commands(engine_folder, half, capsys):
     assert made('compact', half)['freed_bytes'] > 0 == made('compact', half)['freed_bytes']
     with pytest.raises(SystemExit, match='error: .*name a document, an entity or a sentence'):
         made('remove', half)
-
-
-def test_a_folder_that_is_moved_while_it_is_changed_answers_as_before_in_its_new_place(
-    half, tmp_path
-):
-    before, opened, moved = documents(half), opql_jax.open(half), tmp_path / 'moved'
-    answer = opened.ask(ENGINE.asked[0].question).names
-    with pytest.raises(InputError, match='kb does not exist'), change(half) as changed:
-        changed.add(SCHEUTZ)
-        half.rename(moved)
-    assert opened.ask(ENGINE.asked[0].question).names == answer  # of one that was open
-    opened.close()
-    assert not half.exists() and documents(moved) == before
-    assert opql_jax.open(moved).ask(ENGINE.asked[0].question).names == answer
-    assert change_text.compact(moved) > 0 and parts(moved) == ['memory', 'retrieval', 'text']

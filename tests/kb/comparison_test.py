@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from marked_spans import marked
 
 from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import Name, names_of
@@ -13,13 +14,8 @@ from examples import table
 
 def parsed(question):
     """How a question is read whose names stand in brackets, maybe with a kind: '[Ann: person]'."""
-    text, names = '', []
-    for piece in question.split('['):
-        name, closed, after = piece.rpartition(']')
-        if closed:
-            name, _, kind = name.partition(': ')
-            names.append(Name(len(text), len(text) + len(name), len(names), kind))
-        text += name + after
+    text, spans = marked(question.replace(': ', '|'), kind='')
+    names = [Name(span.start, span.end, number, span.kind) for number, span in enumerate(spans)]
     return parse(text, names_of(text, names))
 
 

@@ -25,9 +25,7 @@ def index(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(index, request):
-    """The knowledge base of a module's DOCUMENTS, or of a fixture, its FOLDER; without a reader if
-    READER is False.
-    """
+    """Of a module's DOCUMENTS, or a fixture, its FOLDER; if READER is False without a reader."""
     of, reader = vars(request.module), getattr(request.module, 'READER', None)
     folder = index(of['DOCUMENTS']) if 'DOCUMENTS' in of else request.getfixturevalue(of['FOLDER'])
     with opql_jax.open(folder, reader=reader) as opened:

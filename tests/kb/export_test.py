@@ -19,9 +19,7 @@ GRAPHML = '{http://graphml.graphdrawing.org/xmlns}'
 
 
 def check_told(kb, rows):
-    """There is a row for each entry. Relations stand so in their sentences, and the weights of an
-    entity's entries add up to 1.
-    """
+    """A row for each entry, relations as sentences have them; an entity's weights add up to 1."""
     names, memory = kb.vocab.names, kb.memory
     assert sorted((row['topic'], row['target']) for row in rows) == sorted(
         (names[a], names[b]) for a, b in zip(memory.topic, memory.target)

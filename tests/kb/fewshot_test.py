@@ -1,6 +1,4 @@
-"""Few-shot evaluation of relation embeddings: N-way K-shot accuracy, against loops, and of
-handwritten sentences in FewRel's form.
-"""
+"""Few-shot accuracy of relation embeddings, against loops, and of sentences in FewRel's form."""
 
 import functools
 import json

@@ -1,6 +1,9 @@
 """Sentences that say in a question's own words what that asks, or deny it."""
 
+import re
 import types
+
+from marked_spans import marked
 
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.answers import Answer
@@ -9,37 +12,26 @@ from opql_jax.kb.text.yes_or_no import stated
 from examples import table
 
 
-def marked(text, ids):
+def named(text, ids):
     """A text without its brackets, and the names that stood there; '[Ada=she]' is Ada as 'she'."""
-    plain, names = '', []
-    for piece in text.split('['):
-        name, closed, after = piece.rpartition(']')
-        if closed:
-            name, _, said = name.partition('=')
-            said = said or name
-            names.append((len(plain), len(plain) + len(said), ids.setdefault(name, len(ids))))
-            plain += said
-        plain += after
-    return plain, names
+    plain, spans = marked(re.sub(r'\[([^]=]*)=([^]]*)]', r'[\2|\1]', text), kind='')
+    entity = lambda span: ids.setdefault(span.kind or plain[span.start : span.end], len(ids))
+    return plain, [(span.start, span.end, entity(span)) for span in spans]
 
 
 def said(question, sentences, title=''):
     """What sentences, in which all names that begin with 'A' are of persons, say to a question."""
     ids = {}
-    asked, topics = marked(question, ids)
-    text, mentions = marked(sentences, ids)
+    asked, topics = named(question, ids)
+    text, mentions = named(sentences, ids)
     start = len(f'{title}: ') if title else 0
-    row = {
-        'title': title,
-        'text': f'{title}: {text}' if title else text,
-        'sentence_starts': [
-            start + at for at in range(len(text)) if not at or text[:at].endswith('. ')
-        ],
-        'mentions': [
-            {'start': start + first, 'end': start + last, 'entity': entity}
-            for first, last, entity in mentions
-        ],
-    }
+    starts = [0, *(found.end() for found in re.finditer(r'\. ', text))]
+    row = {'title': title, 'text': f'{title}: {text}' if title else text}
+    row['sentence_starts'] = [start + at for at in starts]
+    row['mentions'] = [
+        {'start': start + first, 'end': start + last, 'entity': entity}
+        for first, last, entity in mentions
+    ]
     kinds = ['person' if name.startswith('A') else 'place' for name in ids]
     store = types.SimpleNamespace(
         prepared=types.SimpleNamespace(passage=[row].__getitem__),

@@ -20,7 +20,6 @@ from opql_jax.memory.format import Memory
 from opql_jax.training.checkpoints import Checkpoints
 
 import prepare_by_parts
-import records
 import tiny_memories
 from graph_kb import QUESTIONS, ring
 from tiny_memories import digest_of_tree
@@ -43,14 +42,6 @@ def _file_digests(folder, manifest):
 # prepare: two parts of passages, and two of records.
 
 
-def _corpus(before):
-    names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    pairs = [(names[i % 4], names[(i + 1 + i // 4) % 4]) for i in range(8)]
-    texts = [f'{title} knows {other} since 190{i}.' for i, (title, other) in enumerate(pairs)]
-    documents = [{'id': text, 'title': text.split()[0], 'text': text} for text in texts]
-    records.write(before.parent / 'corpus.jsonl', documents)
-
-
 def _prepared_state(folder):
     try:
         prepared = Prepared(folder)
@@ -62,6 +53,7 @@ def _prepared_state(folder):
 
 
 _prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
+_corpus = lambda before: prepare_by_parts.write_corpus(before.parent)
 prepare = _work(_prepare, _prepared_state, _corpus)
 
 # A knowledge base of plain text: made, and changed.

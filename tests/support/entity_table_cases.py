@@ -41,9 +41,7 @@ Case = collections.namedtuple('Case', 'vectors labels table weights')
 
 
 def make(name):
-    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each
-    mention's loss.
-    """
+    """A case by name: mentions, labels, some of them missing, E, and weights of the losses."""
     rng, n = np.random.default_rng(CASES.index(name)), NUM_ENTITIES[name]
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     if name == 'ties':
@@ -60,11 +58,12 @@ def make(name):
 
 
 def far():
-    """A case whose first mentions, those of the first slices, have scores too far from those of a
-    few rows to be summed from these.
-    """
-    case, factors = make('uneven'), np.where(np.arange(M) < M // 2, np.float32(40), np.float32(1))
-    return case._replace(vectors=case.vectors * factors[:, None])
+    """A case whose first mentions have scores too far from those of a few rows."""
+    case = make('uneven')
+    return case._replace(
+        vectors=case.vectors
+        * np.where(np.arange(M) < M // 2, np.float32(40), np.float32(1))[:, None]
+    )
 
 
 def placed(case, layout):
@@ -74,7 +73,7 @@ def placed(case, layout):
 
 
 def with_gradients(loss_of, case, layout):
-    """What `loss_of(vectors, table)` gives, and gradients of the weighted loss to both."""
+    """(loss [M], correct [M], gradients of the weighted loss) of `loss_of(vectors, table)`."""
 
     def weighted(vectors, table):
         loss, correct = loss_of(vectors, table)

@@ -1,7 +1,5 @@
-"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed.
-
-Each array, column and field is set to its extremes, one at a time. Who reads the folder may read
-what was there, or something else that is valid, or say in one line which file is wrong.
+"""Forgeries of every array, table and JSON file of a folder, signed so that they are believed: each
+array, column and field is set to its extremes, one at a time.
 """
 
 import contextlib

@@ -218,10 +218,8 @@ DAMAGED = {'prepared_whole': prepared_whole, **KINDS}
 
 
 def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> dict[str, str]:
-    """Forges each file of a folder, signs the manifest above it, and reads it all, again and again.
-
-    Each so many-th forgery is tried; not `signed`, files are damaged, and their manifests stay.
-    Returns {what was forged: 'same', 'other', 'told', or what went wrong}.
+    """{what was forged: 'same', 'other', 'told', or what went wrong} for each so many-th forgery of
+    each file, below a manifest that signs it; not `signed`, files are damaged.
     """
     folder, read = DAMAGED[kind](root)
     whole, found = read(), {}  # which compiles, too

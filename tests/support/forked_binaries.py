@@ -1,6 +1,4 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported what they
-need forks for each, which then runs as `python -m opql_jax.X` or `python FILE` would.
-"""
+"""Runs binaries and scripts without waiting for imports: forks of a process that has done them."""
 
 import atexit
 import concurrent.futures.thread

@@ -1,8 +1,5 @@
-"""A small language model over a random memory, for language_model_test.py.
-
-    python tests/support/language_model_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what several meshes compute.
+"""A small language model over a random memory; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what several meshes compute.
 """
 
 import collections

@@ -26,9 +26,7 @@ def java_version() -> int:
 
 @contextlib.contextmanager
 def start(master: str, folder: pathlib.Path, **settings: str):
-    """A session that keeps its files in a folder; skips the test where Spark or its Java is not
-    installed. `settings` of Spark replace these, with `__` for a dot.
-    """
+    """A session with files in a folder; `settings` of Spark replace these, with `__` for a dot."""
     sql = pytest.importorskip('pyspark.sql', reason="pyspark is not installed: the extra 'spark'")
     if (found := java_version()) < JAVA:
         pytest.skip(f'Spark needs Java {JAVA}, here is {found or "none"}')

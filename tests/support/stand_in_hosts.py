@@ -1,10 +1,8 @@
 """Stand-ins for the machines that launch/ starts binaries on.
 
-That for the interpreter notes what it was started with, and ends as the variable CODES tells: a
-word for each time it is started, a code, or `waits` and `deaf` for a process that runs until it is
-asked to stop, and one that does not heed that. That for gcloud keeps the workers of a TPU as
-folders, those of a slice after those of the one before, runs their commands there, and loses them
-to a preemption where there is a file `preempt`. That for sleep takes a fifth of the time.
+The interpreter notes what it was started with, and ends as CODES tells: a word for each start, a
+code, or `waits` and `deaf` for a process that runs until it is asked to stop, and one that does not
+heed that. gcloud keeps workers as folders, and loses them where there is a file `preempt`.
 """
 
 import os

@@ -1,11 +1,5 @@
-"""Runs a function in child processes, each with a fault at another of the system calls by which it
-changes files.
-
-    python tests/support/system_calls.py MODULE ROOT REQUESTS
-
-Libraries that write natively (Arrow, TensorStore, the Rust of the tokenizers) are seen too, as a
-library in C stands between them and the system (system_calls.c). Each child is a fork of one
-process that has imported everything.
+"""Runs a function in forks, each with a fault at another of the system calls by which it changes
+files; native libraries are seen too, by a library between them and the system (system_calls.c).
 """
 
 import collections

@@ -42,14 +42,22 @@ def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
     return tiny_prepared.write(directory, seed=seed, longest=12)
 
 
-def run(prepared, workdir, objective=None, *, encoder=encoder, **options) -> dict:
-    """Trains an objective (a small one over entities if None) for a few steps; `options` are those
-    of `train` and of TrainConfig.
-    """
+def run(
+    prepared,
+    workdir,
+    objective=None,
+    *,
+    encoder=encoder,
+    gin_config=str,
+    dry_run=False,
+    on_checkpoint=None,
+    **options,
+) -> dict:
+    """Trains an objective, or one over entities, for a few steps; `options`: TrainConfig's."""
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
-    of_train = settings.keys() & {'gin_config', 'dry_run', 'on_checkpoint'}
-    how, workdir = {name: settings.pop(name) for name in of_train}, pathlib.Path(workdir)
+    workdir = pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
+    how = dict(gin_config=gin_config, dry_run=dry_run, on_checkpoint=on_checkpoint)
     return train(objective or objectives.Entities(rows=16), encoder, config, **how)
 
 

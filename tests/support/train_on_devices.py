@@ -1,11 +1,5 @@
-"""Trains stages over several numbers of devices; run by step_test.py in a process that has 8
-virtual ones.
-
-    python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT STAGE...
-
-Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of
-their last steps. The run 'relations-2x4 then 3 then 1' is one that went on twice, with other
-devices.
+"""Trains stages over several numbers of devices, in a process that has 8 virtual ones; leaves a
+workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with their last metrics.
 """
 
 import functools

@@ -23,8 +23,9 @@ OPTIONS = dict(num_steps=STEPS, checkpoint_every=2, log_every=2)
 def make_objective(name, memory):
     if name == 'relations':
         return objectives.Relations(rows=16)
-    files = dict(memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'))
-    return objectives.Follow(**files, questions=16, k=8)
+    return objectives.Follow(
+        memory_dir=str(memory), splits=('1-hop/train', '2-hop/train'), questions=16, k=8
+    )
 
 
 def before_each_step(action):

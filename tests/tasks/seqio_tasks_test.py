@@ -1,6 +1,4 @@
-"""SeqIO tasks give the batches that an objective is trained on, and sets of questions as they are
-asked and scored.
-"""
+"""SeqIO tasks give the batches of an objective, and sets of questions as they are scored."""
 
 import importlib.util
 
@@ -66,15 +64,6 @@ def dataset(name, seed, split='train', converter=None, **options):
     return seqio.get_dataset(name, None, converter, dataset_split=split, seed=seed, **options)
 
 
-def check_equal(element, batch):
-    """An element has the arrays of a batch, and the targets."""
-    theirs = named_leaves(batch)
-    assert element.keys() == theirs.keys() | {'targets'}
-    for name, value in theirs.items():
-        np.testing.assert_array_equal(element[name], np.atleast_1d(value), err_msg=name)
-        assert element[name].dtype == value.dtype
-
-
 @pytest.mark.parametrize('kind', OBJECTIVES)
 def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, kind):
     objective = OBJECTIVES[kind](asked)
@@ -83,13 +72,15 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
         made = base.batches(objective.source(Prepared(directory), seed), 0, STEPS)
         found = dataset(kind, seed).take(STEPS).as_numpy_iterator()
         for element, batch in zip(found, made, strict=True):
-            check_equal(element, batch)
+            theirs = named_leaves(batch)
+            assert element.keys() == theirs.keys() | {'targets'}
+            for name, value in theirs.items():
+                np.testing.assert_array_equal(element[name], np.atleast_1d(value), err_msg=name)
+                assert element[name].dtype == value.dtype
 
 
 def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
-    """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is
-    two steps.
-    """
+    """Draws at random are shuffled already; a pass over eight questions is two steps."""
     opql.register('follow', objectives.Entities(rows=16), directory)  # whose place the next takes
     objective = objectives.Follow(splits=('1-hop/train',), questions=4)
     task = opql.register('follow', objective, directory)
@@ -111,13 +102,11 @@ def test_the_vocabulary_is_the_tokenizer(directory):
 
 @pytest.fixture(scope='module')
 def sets(prepared, tmp_path_factory):
-    """(training, evaluation), about entity 0: of the latter one answer is unknown beside a known
-    one, one question has none that is known.
-    """
+    """(training, evaluation) files about entity 0; of some answers none is known, of some one."""
     keys, folder = [*prepared.vocab.keys, 'Nobody'], tmp_path_factory.mktemp('asked')
     train = [('met', [1, 2, 3], 1), ('saw', [4, -1], 2), ('built', [-1], 1), ('wrote', [5], 1)]
     test = [('old', [-1, 7], 2), ('new', [8], 1), ('lost', [-1], 1), ('again ' * 12, [9, 10], 1)]
-    for name, questions in (('train', train), ('test', test)):
+    for name, questions in (('train.jsonl', train), ('test.jsonl', test)):
         records = [
             question_records.question_record(
                 str(number), f'[{keys[0]}] {words}', *(keys[a] for a in answers), hops=hops
@@ -125,7 +114,7 @@ def sets(prepared, tmp_path_factory):
             for number, (words, answers, hops) in enumerate(questions)
         ]
         write_questions(folder / name, records)
-    return str(folder / 'train'), str(folder / 'test')
+    return str(folder / 'train.jsonl'), str(folder / 'test.jsonl')
 
 
 def register(prepared, sets, kind='lm', name='opql', **options):
