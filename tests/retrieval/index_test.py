@@ -2,13 +2,16 @@
 
 import collections
 import dataclasses
+import itertools
 import math
+import pathlib
 
 import numpy as np
 import pytest
 from tiny_retrieval import corpus_of
 
 from opql_jax.core.errors import InputError
+from opql_jax.core.manifest import ManifestError
 from opql_jax.retrieval.index import RetrievalIndex, build
 from opql_jax.retrieval.words import words_of
 
@@ -54,6 +57,28 @@ def test_vectors_that_are_not_finite_and_folders_of_others_are_refused_and_left_
     with pytest.raises(InputError, match='exists; name a new folder'):
         build(tmp_path, corpus)
     assert [file.read_text() for file in tmp_path.iterdir()] == ['kept']
+
+
+@pytest.mark.parametrize('written', [0, 4, 8, 11])
+def test_a_build_that_fails_is_completed_by_the_next(tmp_path, monkeypatch, written):
+    content = lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
+    corpus = corpus_of({'Ada': 'Met [Babbage].'})
+    write = pathlib.Path.write_bytes
+    count = itertools.count()
+    build(tmp_path / 'whole', corpus)
+
+    def full(path, data):
+        if next(count) >= written:
+            raise OSError(28, 'No space left on device')
+        return write(path, data)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match='No space left'):
+        patch.setattr(pathlib.Path, 'write_bytes', full)
+        build(tmp_path / 'index', corpus)
+    with pytest.raises(ManifestError, match='manifest.json: no such file'):
+        RetrievalIndex.open(tmp_path / 'index')
+    build(tmp_path / 'index', corpus)
+    assert content(tmp_path / 'index') == content(tmp_path / 'whole')
 
 
 def test_vectors_keep_their_directions_whatever_their_length(tmp_path):
