@@ -12,11 +12,7 @@ from opql_jax.data import markup
 from opql_jax.data.tokenizer import load_tokenizer, special_ids
 from opql_jax.datasets.labelled_sentences import read_labelled
 from opql_jax.kb.trained import fewshot
-from opql_jax.kb.trained.fewshot import (
-    episode_accuracies,
-    evaluate_fewshot,
-    group_by_relation,
-)
+from opql_jax.kb.trained.fewshot import episode_accuracies, evaluate_fewshot
 from opql_jax.models import released
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
@@ -28,7 +24,7 @@ import tiny_training
 def test_sentences_are_grouped_by_relation_and_text():
     relations = ['near', 'made', 'near', 'made', 'near', 'alone']
     texts = ['a', 'b', 'a', 'c', 'd', 'e']
-    groups = group_by_relation(relations, texts, 2)
+    groups = fewshot.group_by_relation(relations, texts, 2)
     assert [[same.tolist() for same in texts] for texts in groups] == [[[1], [3]], [[0, 2], [4]]]
 
 

@@ -64,12 +64,10 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
 
 
 def test_what_is_no_question_or_number_or_names_nothing_is_told(kb):
-    no_names, long = 'mentions no name', '1,000,000 characters: ask it in at most 2,000'
+    long = '1,000,000 characters: ask it in at most 2,000'
     for question, said in (
         *((bad, 'question: ') for bad in (None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0')),
-        ('who wrote it?', no_names),
-        ('Who was the father of Ada Lovelase?', "did you mean 'Ada Lovelace'"),
-        ('谁设计了桥?', f'{no_names}.*Questions are read in English'),
+        ('谁设计了桥?', 'mentions no name.*Questions are read in English'),
         ('x' * 10**6, long),
     ):
         with pytest.raises(InputError, match=said):

@@ -104,9 +104,7 @@ def test_asking_is_following_the_question_in_brackets_and_says_the_paths(kb):
         ('who met [{}\t]', r"unknown entity '(.*)\\t'; did you mean '\1'"),
         ('who met [{}', 'a bracket without its partner'),
         ('who met []', 'topic in brackets is empty'),
-        ('', 'the question: expected a string that is not blank'),
         ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
-        ('who met [{}]' + ' and' * 250_000, r'has 1,000,0\d\d characters: ask it in .* 2,000$'),
         ('who met [{}]' + ' and' * 400, "4.. tokens, more than the encoder's 144: 'who .{,100}$"),
     ],
 )
