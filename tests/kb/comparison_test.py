@@ -36,12 +36,9 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
     Which film is older, [Night Ferry] or [Dawn Ferry]? | least | When was {{}} released?
     Did “[Up]” or “[Down]” come out first? | least | When was {{}} released?
     Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released?
-    Which film was released more recently, [Up] or [Down]? | most | When was {{}} released?
     Who is older, [Ann] or [Bob]? | least | When was {{}} born?
     Is [Ann: person] or [Bob: person] older? | least | When was {{}} born?
-    Who was born first, [Ann] or [Bob]? | least | When was {{}} born?
     Which of the two is younger, [Ann: person] or [Bob: person]? | most | When was {{}} born?
-    Was [Ann] or [Bob] born later? | most | When was {{}} born?
     Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
     Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
     Did [Ann] or [Bob] die first? | least | When did {{}} die?
@@ -51,18 +48,14 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
     Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}?
     Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {{}} have?
     Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN}
-    Which film has the older director, [Up] or [Down]? | least | {BORN}
     Whose director was born first, [Up]'s or [Down]'s? | least | {BORN}
     Which film has the director died later, [Up] or [Down]? | most | {DIED}
     Which film's director is younger, [Up] or [Down]? | most | {BORN}
     Do both films [Up] and [Down] have directors from the same country? | same | {OF}
     Are director of film [Up] and director of film [Down] both from the same country? | same | {OF}
     Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER}
-    Are [Ann] and [Bob] from the same country? | same | What country is {{}} from?
     Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from?
-    Do [Ann] and [Bob] have the same director? | same | Who is the director of {{}}?
     Do [Ann] and [Bob] share the same profession? | same | What is the profession of {{}}?
-    Were [Ann] and [Bob] born in the same town? | same | In which town was {{}} born?
     Did [Ann] and [Bob] die in the same year? | same | When did {{}} die?
     Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}?
     Are both villages, [Ann] and [Bob], located in the same country? | same | {WHERE}
@@ -71,7 +64,6 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
     Did [Ann] open after [Bob]? | more | When did {{}} open?
     Is [Ann] heavier than [Bob]? | more | How heavy is {{}}?
     Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
-    Which bridge opened first, [the Harl] or [the Corve]? | least | When was {{}} opened?
     Which of [Orbis] and [Lumen] was launched earlier? | least | When was {{}} launched?
     Which town has the larger population, [Ely] or [Rye]? | most | What is the population of {{}}?
     Are the directors of both films [Up] and [Down] from the same country? | same | {OF}
@@ -87,7 +79,6 @@ def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     question | plain | asked
     Was [Up] directed by [Ann]? | Who directed Up? | Ann
     Did [Ann] direct [Up]? | Who directed Up? | Ann
-    Did [Ann] write [Up]? | Who wrote Up? | Ann
     Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
     Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
     Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
