@@ -1,6 +1,7 @@
 """What all tests share: device, compiled programs, settings of hypothesis, the real data."""
 
 import atexit
+import gc
 import importlib.util
 import os
 import pathlib
@@ -114,6 +115,15 @@ def transformers():
     for name in ('torch', 'transformers'):
         found = pytest.importorskip(name, reason=f'{name} is not installed', exc_type=ImportError)
     return found
+
+
+@pytest.fixture
+def no_garbage_collection():
+    """Objects that refer to each other are freed only when Python collects garbage."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

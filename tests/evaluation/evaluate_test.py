@@ -1,6 +1,7 @@
 """How predictions are scored."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -37,7 +38,6 @@ def leads(entries, start, hops, answers):
 
 
 def made(case, number):
-    """The question and prediction of a case."""
     topic, gold, ranked, hops, found, via, null, kind = case
     question = ask(VOCAB, topic, sorted(gold), number, kind)
     via = tuple(map(tuple, via[: hops - 1])) if via else ()
@@ -87,9 +87,7 @@ def scores(case, entries):
 def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
     path, kb = tmp_path / 'cases.jsonl', GraphKB(VOCAB, entries)
     questions, records = zip(*(made(case, number) for number, case in enumerate(cases)))
-    evaluate = lambda memory, path=None: evaluate_predictions(
-        questions, records, VOCAB, memory, path
-    )
+    evaluate = functools.partial(evaluate_predictions, questions, records, VOCAB)
     asked = [(case, question) for case, question in zip(cases, questions) if case[1]]
     if not asked:
         with pytest.raises(InputError, match='no question has gold answers, so nothing can be'):
@@ -97,9 +95,8 @@ def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
         return
     found, rows = evaluate(kb.memory, path), [scores(case, entries) for case, _ in asked]
     typed = [row['hits@1'] for row, (case, _) in zip(rows, asked) if case[-1]]
-    assert found.pop('hits@1_by_type') == (
-        {'by actor': pytest.approx(np.mean(typed))} if typed else {}
-    )
+    by_type = {'by actor': pytest.approx(np.mean(typed))} if typed else {}
+    assert found.pop('hits@1_by_type') == by_type
     unknown = [case[1] - {*NAMES} for case, _ in asked]
     counts = {'questions': len(asked), 'unscored': len(cases) - len(asked)}
     counts['unknown_topics'] = sum(case[0] not in NAMES for case, _ in asked)

@@ -20,10 +20,6 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(predictions, 'CHUNK', 4)
 
 
-def parts_of(path):
-    return sorted(path.with_name(path.name + '.parts').iterdir())
-
-
 def write_parts(path, whole, numbers):
     """Leaves what a stopped run may leave: some of the chunks."""
     lines, folder = whole.splitlines(keepends=True), path.with_name(path.name + '.parts')
@@ -85,7 +81,7 @@ def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     message = 'parts/00000-of-00003.jsonl is of other questions: delete .*out.jsonl.parts to answer'
     with pytest.raises(PredictionError, match=message):
         write_answers(ring(), QUESTIONS[:3], path)
-    assert len(parts_of(path)) == 2
+    assert len(list((tmp_path / 'out.jsonl.parts').iterdir())) == 2
 
 
 @pytest.mark.parametrize('where', ['out.jsonl', r'out.jsonl.parts/00000-of-00003.jsonl'])

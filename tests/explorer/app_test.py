@@ -15,12 +15,9 @@ import urllib.request
 
 import pytest
 
-import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.kb.sets.query_language import is_query
-from opql_jax.kb.text.index_text import index_text
 
-import films
 from pages import words
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
@@ -34,21 +31,12 @@ QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 STRANGE = '<script>alert("1")</script> Öz'
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    strange = {
-        'id': 'a/b?<x>',
-        'title': STRANGE,
-        'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
-    }
-    index_text([films.write(root / 'films.jsonl', strange)], root / 'films.kb', processes=1)
-    return root / 'films.kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder)
+# Beside the films.
+DOCUMENT = {
+    'id': 'a/b?<x>',
+    'title': STRANGE,
+    'text': f'date: 1998-05-06\n\n{STRANGE} is a film. It was directed by Ingrid Solberg.',
+}
 
 
 @pytest.fixture(scope='module')
@@ -57,7 +45,6 @@ def client(folder):
 
 
 def snippets(page):
-    """What a page gives to copy."""
     found = re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page.text, re.S)
     return list(map(html.unescape, found))
 
@@ -67,9 +54,8 @@ def citations(page):
     item = r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"'
     found = re.findall(item, page)
     assert [number for number, _, _ in found] == [str(1 + at) for at in range(len(found))]
-    return [
-        (html.unescape(re.sub('<.*?>', '', said)), html.unescape(link)) for _, said, link in found
-    ]
+    plain = lambda text: html.unescape(re.sub('<.*?>', '', text))
+    return [(plain(said), plain(link)) for _, said, link in found]
 
 
 QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
@@ -96,8 +82,7 @@ def test_other_machines_are_not_told_where_the_folder_is(folder):
     made = app.make_app(folder, {'kb.example', *guard.LOOPBACK}, token='key')
     client = TestClient(made, base_url='http://kb.example')
     page = client.get('/snippets', params={'q': QUESTION}, headers={'Authorization': 'Bearer key'})
-    opened = "kb = opql_jax.open('films.kb')  # on the server, in the folder that holds it"
-    assert opened in snippets(page)[1]
+    assert "kb = opql_jax.open('films.kb')  # on the server" in snippets(page)[1]
     assert str(folder.parent) not in html.unescape(page.text)
 
 
@@ -164,10 +149,10 @@ def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
 
 
 def test_entities_and_documents_are_searched_and_counted(client, kb):
-    page = client.get('/entities', params={'text': 'SOLBERG'})
-    assert '1 entity' in words(page.text) and 'name=Ingrid+Solberg' in page.text
-    people = kb.vocab.kinds.count('person')
-    assert f'{people} entities' in words(client.get('/entities', params={'kind': 'person'}).text)
+    page = client.get('/entities', params={'text': 'SOLBERG'}).text
+    assert '1 entity' in words(page) and 'name=Ingrid+Solberg' in page
+    page = client.get('/entities', params={'kind': 'person'}).text
+    assert f'{kb.vocab.kinds.count("person")} entities' in words(page)
     documents = set(kb.prepared.passages['doc_id'].to_pylist())
     assert f'{len(documents)} documents' in words(client.get('/documents').text)
     text = lambda name: kb.prepared.document_text(name).casefold()
@@ -234,18 +219,12 @@ def test_what_the_text_says_is_never_markup(client):
     assert STRANGE in words(client.get('/documents').text)
 
 
-def test_what_a_question_is_answered_without_is_told(client, monkeypatch):
-    many = {'q': f'Who directed {", ".join([*films.DOCUMENTS, "Erik Lind", "Trondheim"])}?'}
-    assert 'not Erik Lind, Trondheim' in client.get('/api/retrieve', params=many).json()['note']
-    assert 'not Erik Lind, Trondheim' in words(client.get('/', params=many).text)
-    assert 'note' not in client.get('/api/retrieve', params={'q': QUESTION}).json()
+def test_the_time_of_an_answer_is_limited(client, monkeypatch):
     monkeypatch.setattr(app.time_limit, 'SERVED', 0)
-    for address in ('/api/ask', '/api/retrieve'):
-        note = client.get(address, params={'q': QUESTION}).json()['note']
-        assert 'time for an answer is over' in note
-    assert 'time for an answer is over' in words(client.get('/', params={'q': QUESTION}).text)
-    query = 'Ingrid Solberg . directed . written by . born in'
-    refused = client.get('/api/ask', params={'q': query})
+    for address in ('/', '/api/ask', '/api/retrieve'):
+        page = client.get(address, params={'q': QUESTION}).text
+        assert 'time for an answer is over' in words(page)
+    refused = client.get('/api/ask', params={'q': 'Ingrid Solberg . directed . born in'})
     assert refused.status_code == 400 and 'ask it in parts' in refused.json()['error']
 
 
@@ -282,9 +261,8 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
         raise PermissionError(errno.EACCES, 'Permission denied', str(moved))
 
     monkeypatch.setattr(app.views, 'documents', unreadable)
-    make = lambda hosts: TestClient(
-        app.make_app(moved, hosts, 'x'), headers={'Authorization': 'Bearer x'}
-    )
+    key = {'Authorization': 'Bearer x'}
+    make = lambda hosts: TestClient(app.make_app(moved, hosts, 'x'), headers=key)
     clients = {'http://localhost': make(guard.LOOPBACK), 'http://kb.example': make({'kb.example'})}
     for path, said in (('documents', 'Permission denied'), ('api/ask?q=x', 'is no longer there')):
         for base, client in clients.items():
@@ -295,13 +273,9 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
             moved.rename(tmp_path / 'elsewhere')
 
 
-def test_a_trained_model_has_no_pages(folder, monkeypatch):
-    def refuse(kb):
-        raise InputError('a trained model')
-
-    monkeypatch.setattr(app.VirtualKB, 'text_answerer', property(refuse))
+def test_a_trained_model_has_no_pages(world):
     with pytest.raises(InputError, match='a trained model'):
-        app.make_app(folder)
+        app.make_app(world)
 
 
 def test_with_a_token_nobody_gets_in_without_it(folder):

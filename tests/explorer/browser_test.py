@@ -3,13 +3,10 @@
 With OPQL_PICTURES=docs/figures the test of pictures writes those that the pages of docs/ show.
 """
 
-import contextlib
 import io
 import os
 import pathlib
 import shutil
-import socket
-import threading
 from urllib.parse import urlencode
 
 import pytest
@@ -17,12 +14,11 @@ import pytest
 import opql_jax
 from opql_jax.kb.text.index_text import index_text
 
-import films
+from pages import served
 
 sync_api = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
 pytest.importorskip('axe_playwright_python', reason='axe-playwright-python is not installed')
 pytest.importorskip('starlette', reason='the extra app is not installed')
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 
 from opql_jax.explorer import app
@@ -39,6 +35,12 @@ QUERY = 'Ingrid Solberg . directed'
 LONG_NAME = (
     'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
 )
+# Beside the films.
+DOCUMENT = {
+    'id': 'long',
+    'title': LONG_NAME,
+    'text': f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.',
+}
 # One of each kind, and the status that it comes with.
 PAGES = {
     'home': ('/', 200),
@@ -59,33 +61,9 @@ PAGES = {
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp('films')
-    text = f'{LONG_NAME} is a film. It was directed by Ingrid Solberg.'
-    long = {'id': 'long', 'title': LONG_NAME, 'text': text}
-    index_text([films.write(root / 'films.jsonl', long)], root / 'films.kb', processes=1)
-    return root / 'films.kb'
-
-
-@contextlib.contextmanager
-def served(folder, writable=True):
-    """The address of an explorer."""
-    with socket.socket() as listening:
-        listening.bind(('127.0.0.1', 0))
-        listening.listen()
-        config = uvicorn.Config(app.make_app(folder, writable=writable), log_level='warning')
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={'sockets': [listening]})
-        thread.start()
-        yield f'http://127.0.0.1:{listening.getsockname()[1]}'
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture(scope='module')
 def address(folder):
-    with served(folder) as address:
-        yield address
+    with served(app.make_app(folder, writable=True)) as port:
+        yield f'http://127.0.0.1:{port}'
 
 
 @pytest.fixture(scope='module')
@@ -136,12 +114,7 @@ def tab_to(page, name):
     raise AssertionError(f'{name} is not reached by the keyboard')
 
 
-def findings(page):
-    """What axe finds wrong with a page, each with the first element that it is wrong with."""
-    return [(one['id'], one['nodes'][0]['html']) for one in Axe().run(page).response['violations']]
-
-
-def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window, address, folder):
+def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window, address, kb):
     page = window(address)
     page.goto('/')
     page.keyboard.press('Tab')
@@ -150,7 +123,7 @@ def test_a_question_is_asked_and_its_answer_is_followed_by_keyboard_alone(window
     page.keyboard.type(QUESTION)
     page.keyboard.press('Enter')
     page.wait_for_url('**/?q=*')
-    names = opql_jax.open(folder).ask(QUESTION).names
+    names = kb.ask(QUESTION).names
     assert page.locator('.answers h2 a').all_text_contents() == names[:10]
     assert names[0] in page.locator('.best mark').all_inner_texts()
     assert page.locator('details:not([open]) .others h2 a').all_text_contents() == names[1:10]
@@ -175,7 +148,8 @@ def test_a_narrow_screen_is_scrolled_down_only(window, address, kind):
 def test_axe_finds_nothing(window, address, kind, scheme):
     page = window(address, color_scheme=scheme)
     page.goto(PAGES[kind][0])
-    assert findings(page) == []
+    found = Axe().run(page).response['violations']
+    assert [(one['id'], one['nodes'][0]['html']) for one in found] == []
 
 
 @pytest.mark.slow
@@ -215,9 +189,10 @@ def test_pictures_of_the_docs_are_those_of_the_pages(window, tmp_path):
     articles = pathlib.Path(opql_jax.__file__).parent / 'sample' / 'articles'
     index_text([articles], tmp_path / 'sample.kb', processes=1)
     folder = pathlib.Path(os.environ.get('OPQL_PICTURES', tmp_path))
-    with served(tmp_path / 'sample.kb', writable=False) as address:
+    with served(app.make_app(tmp_path / 'sample.kb')) as port:
         for name, (path, width) in PICTURES.items():
-            page = window(address, viewport={'width': width, 'height': 800}, color_scheme='light')
+            size = {'width': width, 'height': 800}
+            page = window(f'http://127.0.0.1:{port}', viewport=size, color_scheme='light')
             page.goto(path)
             assert page.evaluate('document.documentElement.scrollWidth') == width
             end = page.locator(ENDS.get(name, 'main > p:last-of-type'))

@@ -1,7 +1,6 @@
 """Pages that change the text: it is added, a document or a sentence is forgotten, and restored."""
 
 import asyncio
-import gc
 import html
 import re
 import shutil
@@ -25,7 +24,7 @@ pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
-from opql_jax.explorer import app
+from opql_jax.explorer import app, views
 from opql_jax.explorer.changes import Changes
 
 QUERY = {'q': 'Ingrid Solberg . directed', 'top': 50}
@@ -49,35 +48,41 @@ def forms(page, action):
     return [{name: html.unescape(value) for name, value in one} for one in fields]
 
 
+def add(client, **fields):
+    (ours,) = forms(client.get('/documents'), '/add')
+    return client.post('/add', data=ours | {'title': 'Winter Tide', 'text': TEXT} | fields)
+
+
+def undo(client, page):
+    return client.post('/undo', data=forms(page, '/undo')[0])
+
+
 def names(client):
     return [one['entity'] for one in client.get('/api/ask', params=QUERY).json()['answers']]
 
 
 def documents(folder):
-    """The documents of the newest version, by id."""
     text = KBFolder(folder).part(KBFolder(folder).read()['text'])
     return {document.id: document for document in read_documents(text / 'documents.parquet')}
 
 
 def digests(folder):
     """Those of the documents of the newest version, by id, as forms have them."""
-    prepared, views = Current(folder).kb().prepared, app.views
+    prepared = Current(folder).kb().prepared
     return {name: views.digest(views.passages_of(prepared, name)) for name in documents(folder)}
 
 
 def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(client):
     assert 'Winter Tide' not in names(client)
-    (ours,) = forms(client.get('/documents'), '/add')
-    added = client.post('/add', data=ours | {'title': 'Winter Tide', 'text': TEXT})
+    added = add(client)
     assert added.status_code == 200 and TEXT in words(added.text) and 'Winter Tide' in names(client)
     (fields,) = forms(added, '/forget')
     forgotten = client.post('/forget', data=fields)
-    assert forgotten.status_code == 200
     assert 'Winter Tide was forgotten' in words(forgotten.text)
     assert 'Winter Tide' not in names(client)
-    undone = client.post('/undo', data=forms(forgotten, '/undo')[0])
+    undone = undo(client, forgotten)
     assert 'Winter Tide' in names(client)
-    last = client.post('/undo', data=forms(undone, '/undo')[0])
+    last = undo(client, undone)
     assert 'Winter Tide' not in names(client) and forms(last, '/undo') == []
 
 
@@ -91,33 +96,21 @@ def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(cli
     ],
 )
 def test_what_cannot_be_added_is_refused(client, folder, fields, said):
-    before, (ours,) = documents(folder), forms(client.get('/documents'), '/add')
-    refused = client.post('/add', data=ours | {'title': 'Winter Tide', 'text': TEXT} | fields)
+    before, refused = documents(folder), add(client, **fields)
     assert refused.status_code == 400 and said in words(refused.text)
     assert documents(folder) == before
 
 
-@pytest.fixture
-def no_garbage_collection():
-    """Python collects cycles of objects only when it is told to."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def test_what_was_forgotten_is_soon_on_no_disk(client, folder, no_garbage_collection):
-    (ours,) = forms(client.get('/documents'), '/add')
     says_so = lambda path: 'Farewell' in str(pq.read_table(path)['text'].to_pylist())
     kept = lambda: list(filter(says_so, folder.rglob('documents.parquet')))
-    add = lambda title, text: client.post('/add', data=ours | {'title': title, 'text': text})
-    added = add('Winter Tide', f'{TEXT} Farewell, it ends.')
-    assert kept() and names(client)
-    client.get('/map')
-    forgotten = client.post('/forget', data=forms(added, '/forget')[0])
+    added = add(client, text=f'{TEXT} Farewell, it ends.')
+    assert kept() and names(client) and client.get('/map')
+    client.post('/forget', data=forms(added, '/forget')[0])
     for title in ('Autumn', 'Spring'):
         names(client)
-        forgotten = add(title, TEXT.replace('Winter Tide', title))
-    assert forgotten.status_code == 200 and kept() == []
+        last = add(client, title=title, text=TEXT.replace('Winter Tide', title))
+    assert last.status_code == 200 and kept() == []
 
 
 def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(
@@ -136,7 +129,7 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
     # Those two are found by this sentence alone, and the rest of its document stays.
     assert names(client) == [name for name in answers if name not in ('Night Ferry', 'Clara Holm')]
     assert documents(folder)['ferry'].text == before['ferry'].text.replace(f'{sentence} ', '')
-    client.post('/undo', data=forms(changed, '/undo')[0])
+    undo(client, changed)
     assert list(documents(folder).items()) == list(before.items()) and names(client) == answers
 
     page = client.get('/document', params={'id': 'ferry'})
@@ -180,11 +173,11 @@ def test_a_change_after_which_others_were_made_is_not_taken_back(client, folder)
         '/forget', data=forms(client.get('/document', params={'id': name}), '/forget')[0]
     )
     older, newer = forget('ferry'), forget('holm')
-    told = client.post('/undo', data=forms(older, '/undo')[0])
+    told = undo(client, older)
     assert told.status_code == 400 and 'another change was made since' in words(told.text)
     add_text(folder, [{'id': 'holm', 'title': 'Clara Holm', 'text': 'Clara Holm is another.'}])
     there = documents(folder)
-    told = client.post('/undo', data=forms(newer, '/undo')[0])
+    told = undo(client, newer)
     assert told.status_code == 400 and "'holm' was changed by another program" in words(told.text)
     assert documents(folder) == there
 
@@ -308,14 +301,12 @@ def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, 
 def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(
     client, folder
 ):
-    (ours,) = forms(client.get('/documents'), '/add')
-    form, before = ours | {'title': 'Winter Tide', 'text': TEXT}, documents(folder)
+    before = documents(folder)
     # Bytes that a file may have: of the lock, a table and the records.
     for size in (10, 10_000, 100_000):
         with limit_of_files(size):
-            page = client.post('/add', data=form)
+            page = add(client)
         assert page.status_code == 507
-        assert 'Nothing was changed' in words(page.text)
-        assert str(folder) in words(page.text)
+        assert 'Nothing was changed' in words(page.text) and str(folder) in words(page.text)
         assert documents(folder) == before and 'Winter Tide' not in names(client)
-    assert client.post('/add', data=form).status_code == 200 and 'Winter Tide' in names(client)
+    assert add(client).status_code == 200 and 'Winter Tide' in names(client)

@@ -2,7 +2,25 @@
 
 import pytest
 
+import opql_jax
 from opql_jax.core import time_limit
+from opql_jax.kb.text.index_text import index_text
+
+import films
+
+
+@pytest.fixture(scope='module')
+def folder(request, tmp_path_factory):
+    """A knowledge base of the films and of the module's DOCUMENT."""
+    root = tmp_path_factory.mktemp('films')
+    texts = films.write(root / 'films.jsonl', request.module.DOCUMENT)
+    index_text([texts], root / 'films.kb', processes=1)
+    return root / 'films.kb'
+
+
+@pytest.fixture(scope='module')
+def kb(folder):
+    return opql_jax.open(folder)
 
 
 @pytest.fixture(autouse=True)

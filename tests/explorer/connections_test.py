@@ -8,8 +8,10 @@ import urllib.request
 
 import pytest
 
+from pages import served
+
 pytest.importorskip('starlette', reason='the extra app is not installed')
-uvicorn = pytest.importorskip('uvicorn', reason='uvicorn is not installed')
+pytest.importorskip('uvicorn', reason='uvicorn is not installed')
 
 from opql_jax.explorer import app, connections
 from opql_jax.explorer.connections import CONNECTIONS, Connection
@@ -30,19 +32,8 @@ async def answers(scope, receive, send):
     await send({'type': 'http.response.body', 'body': LARGE if scope['path'] == '/large' else body})
 
 
-@contextlib.contextmanager
 def serving(application):
-    """The port of a server of an application, in a thread."""
-    listening = socket.create_server(('127.0.0.1', 0))
-    config = uvicorn.Config(application, http=Connection, log_level='critical', lifespan='off')
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
+    return served(application, http=Connection, lifespan='off')
 
 
 @pytest.fixture
@@ -128,16 +119,6 @@ def test_a_response_that_is_not_taken_is_not_kept(seconds):
             while part := client.recv(1 << 20):
                 taken += len(part)
         assert taken < len(LARGE)
-
-
-def test_a_connection_that_is_used_in_time_goes_on(seconds):
-    seconds('head', 2.0)
-    with serving(answers) as port, socket.create_connection(('127.0.0.1', port)) as client:
-        client.settimeout(60)
-        for _ in range(4):
-            time.sleep(0.8)
-            client.sendall(HEAD + b'x\r\n\r\n')
-            assert client.recv(1 << 16).startswith(b'HTTP/1.1 200')
 
 
 def test_a_thread_ends_soon_after_its_client_is_gone():

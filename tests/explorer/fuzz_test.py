@@ -17,14 +17,14 @@ PAGES = (
     '/api/ask /api/retrieve /api/document /openapi.json'
 ).split()
 FORMS = ['/add', '/forget', '/forget-sentence', '/undo']
-STRANGE = [
-    '" . "',
-    'top 5',
-    'Ingrid Solberg . ^ ^ x',
+STRANGE = '" . "/top 5/Ingrid Solberg . ^ ^ x/[/]]/-1/1e9/٣/%00/. ^'.split('/')
+STRANGE += [
+    '../..',
     '9' * 600,
-    *'[ ]] -1 1e9 ٣ %00 ../..'.split(),
+    '\0',
+    '\ud800',
+    '\ud800'.encode('utf-8', 'surrogatepass').decode('latin1'),
 ]
-STRANGE += ['. ^', '\0', '\ud800', '\ud800'.encode('utf-8', 'surrogatepass').decode('latin1')]
 TEXTS = st.text(max_size=60) | st.sampled_from(STRANGE)
 # What UTF-8 can hold: the client refuses to send anything else in these places.
 SENDABLE = TEXTS.map(lambda text: text.encode('utf-8', 'replace').decode())
@@ -54,7 +54,6 @@ def client(films_kb, tmp_path_factory):
 
 
 def times(examples):
-    """A test of that many requests."""
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(METHODS, PATHS, PARAMETERS, TYPES, BODIES, FIELDS, st.booleans())

@@ -83,9 +83,8 @@ def test_only_pages_of_an_allowed_origin_read_the_api_and_nothing_else():
     allowed = client.options('/api/ask?q=x', headers=asks)
     assert allowed.status_code == 204
     assert allowed.headers['access-control-allow-headers'] == 'Authorization'
-    ask = lambda token: client.get(
-        '/api/ask?q=x', headers=notes | {'Authorization': f'Bearer {token}'}
-    )
+    with_key = lambda token: notes | {'Authorization': f'Bearer {token}'}
+    ask = lambda token: client.get('/api/ask?q=x', headers=with_key(token))
     assert ask('right').text == 'said' and ask('wrong').status_code == 401
     assert ask('wrong').headers[allows] == 'https://notes.example'
 

@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-import opql_jax
 from opql_jax import cli
 from opql_jax.core.errors import InputError
 from opql_jax.kb.text.index_text import index_text
@@ -31,15 +30,9 @@ def folder(tmp_path_factory):
     (articles / BAD_FILE).write_text('', encoding='utf-8')
     record = {'id': 'a"b<i>', 'title': HOSTILE, 'text': f'{HOSTILE} was built by Charles Babbage.'}
     (root / 'hostile.jsonl').write_text(json.dumps(record) + '\n', encoding='utf-8')
-    index_text(
-        [articles, root / 'hostile.jsonl'], root / 'mine.kb', processes=1, max_reject_fraction=0.5
-    )
+    texts = [articles, root / 'hostile.jsonl']
+    index_text(texts, root / 'mine.kb', processes=1, max_reject_fraction=0.5)
     return root / 'mine.kb'
-
-
-@pytest.fixture(scope='module')
-def kb(folder):
-    return opql_jax.open(folder)
 
 
 @pytest.fixture(scope='module')
@@ -82,26 +75,19 @@ def test_the_counts_are_those_of_the_tables(tables, kb):
 
 def test_entities_are_counted_by_kind_with_their_mentions_and_facts(tables, kb):
     mentions = mentions_of(kb)
-    _, *rows = tables['By kind']
-    for kind, entities, of_kind, leading, examples in rows:
+    for kind, *counts, examples in tables['By kind'][1:]:
         members = [number for number, other in enumerate(kb.vocab.kinds) if other == kind]
-        assert int(entities) == len(members)
-        assert int(of_kind) == sum(mentions[number] for number in members)
-        assert int(leading) == sum(topic in members for topic in kb.memory.topic.tolist())
+        leading = sum(topic in members for topic in kb.memory.topic.tolist())
+        expected = len(members), sum(mentions[number] for number in members), leading
+        assert tuple(map(int, counts)) == expected
         assert any(kb.vocab.names[number] in examples for number in members)
-    _, *often = tables['Mentioned most']
-    assert {name: int(count) for name, _, count in often}.items() <= {
-        (kb.vocab.names[number], count) for number, count in mentions.items()
-    }
-    assert int(often[0][2]) == max(mentions.values())
+    assert int(tables['Mentioned most'][1][2]) == max(mentions.values())
 
 
 def test_a_document_that_was_left_out_is_listed_with_the_reason(tables):
     _, (reason, count) = tables['Why documents were left out']
-    _, (file, line, same) = tables['Documents that were left out']
-    assert (file, line, count) == (f'articles/{BAD_FILE}', '', '1')
-    assert reason == same
-    assert 'not blank' in reason
+    assert 'not blank' in reason and count == '1'
+    assert tables['Documents that were left out'][1] == [f'articles/{BAD_FILE}', '', reason]
 
 
 def test_what_the_text_says_is_no_markup_and_nothing_is_loaded(page, tables):

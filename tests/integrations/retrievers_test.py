@@ -118,10 +118,8 @@ def test_all_interfaces_give_the_same_record_of_an_answer(films_kb, kb, asked, c
         (content,) = anyio.run(server.call_tool, 'ask', {'question': asked, 'top': 2}).content
         assert json.loads(content.text) == record and len(content.text) < 2_000
         cli.main(['ask', str(films_kb), asked, '--top', '2'])
-        number = 'probability' if 'probability' in record['answers'][0] else 'weight'
-        _, told = capsys.readouterr().out.split(f'  answers, by {number}\n')
-        shown = re.findall(r'^ {5}\d\.\d{3}  (.+)$', told.split('\n  found by ')[0], re.MULTILINE)
-        assert shown == [answer['entity'] for answer in record['answers']]
+        shown = re.findall(r'^ {5}\d\.\d{3}  (.+)$', capsys.readouterr().out, re.MULTILINE)
+        assert shown[:2] == [answer['entity'] for answer in record['answers']]
 
 
 def test_all_interfaces_give_the_same_record_of_documents(films_kb, kb, capsys):
@@ -137,10 +135,7 @@ def test_all_interfaces_give_the_same_record_of_documents(films_kb, kb, capsys):
 
 ROOT = pathlib.Path(opql_jax.__file__).parents[1]
 ENVIRONMENT = os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'}
-TIDE = {
-    'title': 'Winter Tide 1',
-    'text': 'Winter Tide 1 is a film. It was directed by Ingrid Solberg.',
-}
+TIDE = {'title': 'Tide 1', 'text': 'Tide 1 is a film. It was directed by Ingrid Solberg.'}
 
 
 def test_an_mcp_client_asks_retrieves_follows_and_adds(films_kb, kb, tmp_path):

@@ -42,15 +42,16 @@ def test_a_known_name_and_the_first_word_of_a_sentence_are_no_unknown_names(kb, 
 
 
 def test_a_word_in_lower_case_is_no_name_beside_an_unknown_one(kb):
-    assert kb.ask('who was born in vienna?').question.topics
     with pytest.raises(InputError, match="mentions no name.*; did you mean 'Erik Lind'"):
         kb.ask('Who met Erick Lindt in vienna?')
 
 
-def test_an_unknown_name_is_told_with_those_that_share_its_words_in_any_case(kb):
-    for name in ('SCHUBERT, FRANZ PETER', 'the composer franz peter schubert'):
-        with pytest.raises(InputError, match="unknown entity .*; did you mean 'Franz Peter Schub"):
-            kb.entity(name)
+@pytest.mark.parametrize(
+    'name', ['SCHUBERT, FRANZ PETER', 'the composer franz peter schubert', 'Franz Petr Schubert']
+)
+def test_an_unknown_name_is_told_with_those_that_are_like_it_or_share_its_words(kb, name):
+    with pytest.raises(InputError, match="unknown entity .*; did you mean 'Franz Peter Schub"):
+        kb.entity(name)
 
 
 def test_only_entities_that_differ_are_noted(kb):

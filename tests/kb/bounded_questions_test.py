@@ -1,6 +1,7 @@
 """The work of a question is bounded by names, length and time; what is left out is said."""
 
 import itertools
+import types
 
 import pytest
 
@@ -36,15 +37,10 @@ def test_of_many_names_the_first_are_followed_and_the_others_are_told(kb, tmp_pa
     assert first['note'] == note and 'note' not in second
 
 
-class After:
+def after(times):
     """A clock that says that nobody waits any more after it was looked at a number of times."""
-
-    def __init__(self, times):
-        self.left = times
-
-    def is_set(self):
-        self.left -= 1
-        return self.left < 0
+    looks = itertools.count()
+    return types.SimpleNamespace(is_set=lambda: next(looks) >= times)
 
 
 def test_an_answer_that_ends_early_is_a_part_of_the_whole_and_says_so(kb):
@@ -52,22 +48,18 @@ def test_an_answer_that_ends_early_is_a_part_of_the_whole_and_says_so(kb):
     assert whole.bounds == []
     found = []
     for times in range(200):
-        with time_limit.limited(1000, After(times)):
+        with time_limit.limited(1000, after(times)):
             answer = kb.ask(ONCE)
         if not answer.is_cut:
             break
         assert CUT in '; '.join(answer.bounds)
         found.append(len(answer))
-    assert not answer.is_cut
+    with time_limit.limited(0):
+        early = kb.retrieve(ONCE, 3)
+    assert len(early) == 3 and CUT in early.note and not answer.is_cut
     assert answer.names == whole.names
     assert answer.weights.tolist() == pytest.approx(whole.weights.tolist())
     assert found[0] == 0 and any(found) and found == sorted(found) and found[-1] <= len(whole)
-
-
-def test_documents_of_a_ranking_that_ends_early_are_said_to_be_so(kb):
-    with time_limit.limited(0):
-        early = kb.retrieve(ONCE, 3)
-    assert len(early) == 3 and CUT in early.note
 
 
 def test_a_query_that_takes_too_long_is_refused_as_a_part_of_a_set_is_another_one(kb):

@@ -42,13 +42,6 @@ def test_a_fit_finds_the_weights_that_made_the_answers_and_keeps_those_that_are_
         assert found[name] == pytest.approx(made.get(name, 0), abs=0.1)
 
 
-def test_each_group_counts_alike_in_a_fit_however_large_it_is():
-    features = np.zeros((1_000, len(FEATURES)))
-    right, groups = np.arange(1_000) < 900, (np.arange(1_000) < 900).astype(int)
-    chance = calibration.probabilities(features[:1], fit(features, right, groups, FEATURES, {}))
-    assert chance[0] == pytest.approx(0.5, abs=0.01)
-
-
 @given(st.lists(st.tuples(st.floats(-9, 9), st.booleans()), min_size=1, max_size=40))
 def test_what_training_adds_makes_as_many_answers_probable_as_are_right(answers):
     log_odds, right = map(np.array, zip(*answers))

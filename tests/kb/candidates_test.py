@@ -135,36 +135,24 @@ def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
     ]
 
 
-def test_what_was_followed_to_joins_what_was_read_of_the_same_entity():
-    seen = evidence('0 0 0.4 Ann Low*')
-    found = read_candidates(seen)
-    add_followed(found, seen, zip([ANN, YORK, LEEDS], ['Ann', 'York', 'Leeds'], [0.6, 0.3, 0.1]))
-    assert [(one.text, one.read, one.followed, one.is_seen) for one in found] == [
-        ('Ann Low', 0.4, 0.6, True),
-        ('York', 0.0, 0.3, True),
-        ('Leeds', 0.0, 0.1, False),
-    ]
-
-
 def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     seen = evidence('1 0 0.5 a word', unanswered=0.25)
     found = read_candidates(seen)
     add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
+    assert [one.is_seen for one in found] == [True, True, False]
     rows = features(found, seen, PathFeatures(0.9, 1))
     assert column(rows, 'fit') == [0, 0.9, 0.9]
     assert column(rows, 'sentences') == [0, 1, 1]
     assert column(rows, 'read') == pytest.approx([0, *2 * [calibration.log_odds(0)]])
     assert column(rows, 'read_share') == [1, 0, 0]
-    assert column(rows, 'unanswered') == pytest.approx(
-        [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
-    )
+    unanswered = [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
+    assert column(rows, 'unanswered') == pytest.approx(unanswered)
     assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
 
 
 def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    rows = followed_features(
-        np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0]), PathFeatures(0.7, 1, 1)
-    )
+    shares, fits = np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0])
+    rows = followed_features(shares, fits, PathFeatures(0.7, 1, 1))
     assert column(rows, 'fit') == [0.7, 0.7, 0.7]
     assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
     assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
@@ -183,10 +171,8 @@ def test_the_last_step_is_read_about_what_the_step_before_found():
     assert both.passages == [3, 5, 6] and both.before.tolist() == [-1, 3, 5]
     found = read_candidates(both)
     assert [(one.entity, pytest.approx(one.read)) for one in found] == [(YORK, 0.275), (LEEDS, 0.2)]
-    assert [[(span.passage, span.probability) for span in one.spans] for one in found] == [
-        [(0, 0.5), (0, 0.1)],
-        [(2, 0.8)],
-    ]
+    places = [[(span.passage, span.probability) for span in one.spans] for one in found]
+    assert places == [[(0, 0.5), (0, 0.1)], [(2, 0.8)]]
     rows = features(found, both, PathFeatures())
     assert column(rows, 'read') == pytest.approx([np.log(0.275 / 0.725), np.log(0.2 / 0.8)])
     assert column(rows, 'unanswered') == pytest.approx(2 * [calibration.log_odds(0.05)])

@@ -1,6 +1,5 @@
 """A knowledge base that is closed: what it releases, and what it says afterwards."""
 
-import gc
 import os
 import pathlib
 import shutil
@@ -15,17 +14,10 @@ QUESTION = 'Who designed the Analytical Engine?'
 
 @pytest.fixture
 def folder(engine_folder, tmp_path):
-    """A copy, which nothing else has open."""
     return pathlib.Path(shutil.copytree(engine_folder, tmp_path / 'kb'))
 
 
-@pytest.fixture(autouse=True)
-def no_garbage_collection():
-    """Python frees objects that refer to each other only when it collects garbage; these do not."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+pytestmark = pytest.mark.usefixtures('no_garbage_collection')
 
 
 def open_under(folder: pathlib.Path) -> set[str]:

@@ -25,9 +25,7 @@ def index(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def kb(index, request):
-    """The knowledge base of a module's DOCUMENTS, or of a fixture, its FOLDER; without a reader if
-    READER is False.
-    """
+    """Of a module's DOCUMENTS, or a fixture, its FOLDER; if READER is False without a reader."""
     of, reader = vars(request.module), getattr(request.module, 'READER', None)
     folder = index(of['DOCUMENTS']) if 'DOCUMENTS' in of else request.getfixturevalue(of['FOLDER'])
     with opql_jax.open(folder, reader=reader) as opened:
@@ -36,7 +34,6 @@ def kb(index, request):
 
 @pytest.fixture(scope='session')
 def trios_folder(tmp_path_factory):
-    """A knowledge base of all trios."""
     root = tmp_path_factory.mktemp('trios')
     for name, trio in TRIOS.items():
         write(root / 'articles' / name, trio.documents)

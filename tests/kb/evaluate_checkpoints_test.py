@@ -2,7 +2,7 @@
 
 import json
 import shutil
-import threading
+import types
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ SPLITS = ('1-hop/dev',)
 
 
 def save(workdir, *steps, keep=None, params=None, meta=None):
-    """Saves steps, with the same parameters."""
     params = params or {'w': np.zeros(2, np.float32)}
     with Checkpoints(workdir, keep=keep) as store:
         for step in steps:
@@ -68,15 +67,13 @@ def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tm
 
 
 def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, '_POLL_EVERY', 0.05)
-    coming = each_step(tmp_path / 'later', 'new', patience=2.0)
-    writer = threading.Timer(0.3, save, (tmp_path / 'later', 1))
-    writer.start()
-    assert next(coming) == 1
-    writer.join()
-    save(tmp_path / 'later', 2, 5, 6, keep=2)
-    assert next(coming) == 6  # 2 may be removed at any moment, and 5 soon
-    writer = threading.Timer(0.3, save, (tmp_path / 'later', 7))
-    writer.start()
-    assert list(coming) == [7]
-    writer.join()
+    run, now, coming = tmp_path / 'later', [0.0], {10: [1], 20: [2, 5, 6], 30: [7]}
+
+    def sleep(seconds):
+        now[0] += seconds
+        save(run, *coming.pop(now[0], []), keep=2)
+
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(checkpoints, 'time', clock)
+    # Of the second three 2 may be removed at any moment, and 5 soon.
+    assert list(each_step(run, 'new', patience=12.0)) == [1, 6, 7]

@@ -8,6 +8,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.kb.trained.evaluate_retrieval import Asked, evaluate_retrieval, scores
 
 import records
+from examples import table
 from trios import TRIOS
 
 TEXTS = {'a': 'Ada died in London.', 'b': 'Byron died.', 'c': 'Beer.', 'd': '', 'e': ''}
@@ -28,17 +29,17 @@ def test_recall_and_answers_are_counted():
     assert found == every | {'by_supporting': by_supporting}
 
 
-def test_an_answer_stands_in_a_text_in_whole_words():
-    for answer, text, stated in (
-        ('no', 'Nothing that we know.', False),
-        ('No', 'She said no.', True),
-        ('Act I', 'In act II he dies.', False),
-        ('U.S.', 'The U.S. Senate', True),
-        ('$5', 'It cost $50.', False),
-        ('Straße', 'STRASSE', True),
-    ):
-        asked = Asked('?', frozenset('a'), (answer,))
-        assert scores([asked], [['a']], {'a': text})['answer@5'] == stated, answer
+@table("""
+    answer | text | stated
+    no | Nothing that we know. | 0
+    No | She said no. | 1
+    U.S. | The U.S. Senate | 1
+    $5 | It cost $50. | 0
+    Straße | STRASSE | 1
+""")
+def test_an_answer_stands_in_a_text_in_whole_words(answer, text, stated):
+    asked = Asked('?', frozenset('a'), (answer,))
+    assert scores([asked], [['a']], {'a': text})['answer@5'] == int(stated)
 
 
 @pytest.fixture(scope='module')
@@ -50,9 +51,8 @@ def test_a_knowledge_base_is_scored_beside_what_it_is_compared_with(kb, tmp_path
     names = list(TRIOS['engine'].documents)
     record = {'question': TRIOS['engine'].asked[0].question, 'supporting': names, 'aliases': []}
     record['answer'] = 'no such answer'
-    metrics = evaluate_retrieval(
-        kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
-    )
+    file = records.write(tmp_path / 'q.jsonl', [record])
+    metrics = evaluate_retrieval(kb, file, tmp_path / 'results')
     assert 'opql retrieve' in metrics and len(metrics) == 7
     for row in metrics.values():
         assert row['recall@2'] == pytest.approx(2 / 3) and row['recall@5'] == 1
@@ -70,7 +70,6 @@ def test_questions_that_cannot_be_scored_are_told(kb, tmp_path):
         ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
         ([], 'expected a JSON object'),
     ):
+        file = records.write(tmp_path / 'q.jsonl', [record])
         with pytest.raises(InputError, match=message):
-            evaluate_retrieval(
-                kb, records.write(tmp_path / 'q.jsonl', [record]), tmp_path / 'results'
-            )
+            evaluate_retrieval(kb, file, tmp_path / 'results')

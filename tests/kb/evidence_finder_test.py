@@ -12,7 +12,6 @@ import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
-from opql_jax.kb.text.values import number
 from opql_jax.models.reader import Reading, Span
 
 from examples import table
@@ -35,9 +34,8 @@ def test_the_passages_that_are_found_are_read(kb):
 
 
 def test_a_first_answer_waits_for_no_import_that_it_does_not_need(trios_folder):
-    script = (
-        'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2]); print(*sys.modules)'
-    )
+    script = 'import sys, opql_jax; opql_jax.open(sys.argv[1]).ask(sys.argv[2])'
+    script += '; print(*sys.modules)'
     command = [sys.executable, '-c', script, trios_folder, QUESTION]
     imported = set(subprocess.check_output(command, text=True).split())
     assert 'opql_jax.models.reader' in imported
@@ -46,16 +44,13 @@ def test_a_first_answer_waits_for_no_import_that_it_does_not_need(trios_folder):
 
 def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     answer = kb.ask(QUESTION)
-    probabilities = answer.probabilities.tolist()
-    assert probabilities == sorted(probabilities, reverse=True) and answer.evidence is not None
     read = [entity for entity in answer.entities.tolist() if entity in answer.read]
     assert read and format_answer(answer).count('\n  answers, by probability\n') == 1
     for entity in read:
         facts, texts = [path[-1] for path in answer.paths(entity)], kb.prepared.passages['text']
         assert any(fact.sentence in texts[fact.passage].as_py() for fact in facts)
     answers = prediction_record(answer, 1)['answers']
-    names = [one['entity'] for one in answers]
-    assert names == [member.name for member in answer] == answer.names
+    assert [one['entity'] for one in answers] == answer.names
     assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
 
 
@@ -117,15 +112,6 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     assert 'Charles Babbage' in titles and evidence.step is not None
     assert len(evidence.before) == len(evidence.named) == len(titles)
     assert kb.text_answerer.follow([kb.question(QUESTION)])[0].last is None
-
-
-def test_words_without_a_number_are_not_how_long_something_is(kb):
-    question = kb.question('How long is the Analytical Engine?')
-    (followed,) = kb.text_answerer.follow([question])
-    (evidence,) = kb.read([question], [followed.answer])
-    candidates = kb.text_answerer.candidates(question, followed, evidence)
-    fits = {bool(number(one.text)): one.fits for one in candidates if one.entity < 0}
-    assert fits[False] == -1 and fits.get(True, 0) == 0
 
 
 def test_without_the_reader_no_passage_is_read(kb, trios_folder):

@@ -1,4 +1,4 @@
-"""Few-shot evaluation of relation embeddings, of handwritten sentences in FewRel's form."""
+"""Few-shot accuracy of relation embeddings, against loops, and of sentences in FewRel's form."""
 
 import functools
 import json
@@ -12,13 +12,62 @@ from opql_jax.data import markup
 from opql_jax.data.tokenizer import load_tokenizer, special_ids
 from opql_jax.datasets.labelled_sentences import read_labelled
 from opql_jax.kb.trained import fewshot
-from opql_jax.kb.trained.fewshot import evaluate_fewshot
+from opql_jax.kb.trained.fewshot import episode_accuracies, evaluate_fewshot
 from opql_jax.models import released
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
 
 import tiny_text_encoder
 import tiny_training
+
+
+def test_sentences_are_grouped_by_relation_and_text():
+    relations = ['near', 'made', 'near', 'made', 'near', 'alone']
+    texts = ['a', 'b', 'a', 'c', 'd', 'e']
+    groups = fewshot.group_by_relation(relations, texts, 2)
+    assert [[same.tolist() for same in texts] for texts in groups] == [[[1], [3]], [[0, 2], [4]]]
+
+
+def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
+    """`episode_accuracies` by loops in float64, with the same draws."""
+    rng, out = np.random.default_rng(seed), []
+    used = sorted(i for texts in groups for same in texts for i in same)
+    vectors = np.asarray(vectors, np.float64)
+    vectors = vectors - np.mean([vectors[i] for i in used], axis=0)
+    cosine = lambda a, b: a @ b / np.sqrt((a @ a) * (b @ b))
+    for _ in range(num_episodes):
+        chosen = rng.choice(len(groups), ways, replace=False)
+        drawn = [fewshot.draw(groups[relation], shots + 1, rng) for relation in chosen]
+        right = 0
+        for own, (query, *_) in enumerate(drawn):
+            similar = lambda other, to=vectors[query]: cosine(to, vectors[other])
+            means = [np.mean(list(map(similar, support))) for _, *support in drawn]
+            right += means[own] > max(m for other, m in enumerate(means) if other != own)
+        out.append(right / ways)
+    return np.array(out)
+
+
+@pytest.mark.parametrize('shots', [1, 2])
+def test_scores_are_those_of_a_loop_over_queries(shots):
+    rng = np.random.default_rng(shots)
+    texts = lambda r: [np.array([3 * r, 20 + r]), np.array([3 * r + 1]), np.array([3 * r + 2])]
+    groups = list(map(texts, range(6)))
+    vectors = rng.normal(size=(36, 4)) * rng.uniform(1, 9, (36, 1)) + rng.normal(size=4)
+    vectors = vectors.astype(np.float32)
+    vectors[-3:] = 1e3  # those are of no relation
+    found = episode_accuracies(vectors, groups, 4, shots, 40, 7)
+    np.testing.assert_allclose(found, slow_accuracies(vectors, groups, 4, shots, 40, 7), atol=1e-12)
+    np.testing.assert_array_equal(found, episode_accuracies(vectors + 5, groups, 4, shots, 40, 7))
+    assert 0.1 < found.mean() < 0.6
+
+
+def test_a_query_never_has_a_text_of_its_support():
+    groups = [[np.array([0, 1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])]]
+    texts = np.array([0, 0, 0, 1, 2, 3, 3])
+    rng = np.random.default_rng(0)
+    drawn = [texts[fewshot.draw(relation, 2, rng)] for relation in groups for _ in range(50)]
+    assert all(query != support for query, support in drawn)
+
 
 # {relation: sentences}; the head is the third token, the tail the last.
 SENTENCES = {
@@ -70,7 +119,6 @@ def test_what_was_left_out_is_counted(folders, tmp_path, capsys):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The embeddings that are scored."""
     vectors = []
     score = lambda found, *_: vectors.extend(found) or np.zeros(2)
     monkeypatch.setattr(fewshot, 'episode_accuracies', score)
@@ -103,7 +151,6 @@ def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
 @pytest.mark.parametrize(
     'options, said',
     [
-        (dict(ways=4), 'there are 3'),
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(shots=0), '0 shots'),
         (dict(embedding='sum'), "it is one of 'pair', 'relation', 'relation masked', 'mean'"),

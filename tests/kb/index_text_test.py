@@ -1,20 +1,20 @@
 """A knowledge base of plain text, without training: questions are answered with sentences."""
 
+import itertools
 import pathlib
 import shutil
 
 import pytest
 
 import opql_jax
-from opql_jax import cli
 from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import ManifestError
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.calibration import SURE
-from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.index_text import index_text
+from opql_jax.kb.text.retrieve import retrieve_file
 
 from trios import TRIOS, write
 
@@ -33,18 +33,13 @@ def folder(engine_folder):
     return engine_folder.parent
 
 
-def check(kb, asked):
-    answer = kb.ask(asked.question)
-    assert fold(kb.vocab.names[answer.entities[0]]) == fold(asked.answer)
-    said = ' '.join(fact['sentence'] for fact in kb.evidence(answer.hops[-1].entries[:3]))
-    assert asked.said in said
-
-
 def test_all_trios_answer_from_one_knowledge_base(trios_folder):
     kb = opql_jax.open(trios_folder)
-    for trio in TRIOS.values():
-        for asked in trio.asked:
-            check(kb, asked)
+    for asked in itertools.chain(*(trio.asked for trio in TRIOS.values())):
+        answer = kb.ask(asked.question)
+        assert fold(kb.vocab.names[answer.entities[0]]) == fold(asked.answer)
+        facts = kb.evidence(answer.hops[-1].entries[:3])
+        assert any(asked.said in fact['sentence'] for fact in facts)
 
 
 def test_an_answer_is_entities_with_paths_and_sentences(kb):
@@ -52,6 +47,10 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
     assert [member.id for member in answer] == answer.entities.tolist()
     assert answer.names[0] == 'Missolonghi'
     assert sum(member.weight for member in answer) == pytest.approx(1, abs=1e-5)
+    probabilities = [member.probability for member in answer]
+    assert probabilities == answer.probabilities.tolist() == sorted(probabilities, reverse=True)
+    assert answer.is_sure and SURE <= probabilities[0] < 1 and probabilities[-1] > 0
+    assert f'{probabilities[0]:.3f}  Missolonghi\n' in format_answer(answer, 1)
     (path,) = answer.paths('Missolonghi', most=1)
     ends = [('Ada Lovelace', 'Lord Byron'), ('Lord Byron', 'Missolonghi')]
     assert [fact.ends for fact in path] == ends
@@ -64,24 +63,11 @@ def test_an_answer_is_entities_with_paths_and_sentences(kb):
         answer.paths('Atlantis')
 
 
-def test_an_answer_says_how_probable_it_is_and_whether_it_is_sure(kb):
-    answer = kb.ask('Where did the father of Ada Lovelace die?')
-    probabilities = [member.probability for member in answer]
-    assert probabilities == answer.probabilities.tolist() == sorted(probabilities, reverse=True)
-    assert answer.is_sure and SURE <= probabilities[0] < 1 and probabilities[-1] > 0
-    record = prediction_record(answer, 1)
-    assert record['sure'] is True
-    assert record['answers'][0]['probability'] == pytest.approx(probabilities[0], abs=1e-4)
-    assert f'{probabilities[0]:.3f}  Missolonghi\n' in format_answer(answer, 1)
-
-
 def test_what_is_no_question_or_number_or_names_nothing_is_told(kb):
-    no_names, long = 'mentions no name', '1,000,000 characters: ask it in at most 2,000'
+    long = '1,000,000 characters: ask it in at most 2,000'
     for question, said in (
         *((bad, 'question: ') for bad in (None, 7, '', ' ', ['Who is Ada Lovelace?'], 'Ada\0')),
-        ('who wrote it?', no_names),
-        ('Who was the father of Ada Lovelase?', "did you mean 'Ada Lovelace'"),
-        ('谁设计了桥?', f'{no_names}.*Questions are read in English'),
+        ('谁设计了桥?', 'mentions no name.*Questions are read in English'),
         ('x' * 10**6, long),
     ):
         with pytest.raises(InputError, match=said):
@@ -163,30 +149,24 @@ def test_what_is_no_text_is_told(tmp_path):
         opql_jax.open(tmp_path / 'kb')
 
 
-def test_the_command_destroys_nothing(folder, tmp_path):
-    kb, questions = str(folder / 'kb'), tmp_path / 'questions.jsonl'
+def test_no_file_of_a_user_is_destroyed(folder, kb, tmp_path):
+    questions = tmp_path / 'questions.jsonl'
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'
     questions.write_text(line)
     (tmp_path / 'link').symlink_to(questions)
-    command = ['retrieve', kb, '--questions', str(questions), '--out']
-    retrieve = lambda out: cli.main([*command, str(out)])
-    refused = {questions: 'holds the questions', tmp_path / 'link': 'holds the questions'}
-    for out, said in {**refused, tmp_path: 'is a folder'}.items():
-        with pytest.raises(SystemExit, match=f'error: .*{said}'):
-            retrieve(out)
-    (tmp_path / 'link').unlink()
-    (tmp_path / 'link').symlink_to(tmp_path / 'elsewhere')
-    with pytest.raises(SystemExit, match='error: .*a link'):
-        retrieve(tmp_path / 'link')
-    assert questions.read_text() == line and not (tmp_path / 'elsewhere').exists()
-    for lines, said in (
-        (line * 2, ":2: id: 'a' is already that of line 1"),
-        ('{"id": "a"}', 'questions.jsonl:1: question: missing'),
-        (line.replace('Who', 'Who' * 700), 'questions.jsonl:1: question has .* characters'),
+    (tmp_path / 'away').symlink_to(tmp_path / 'elsewhere')
+    for out, said in (
+        (questions, 'holds the questions'),
+        (tmp_path / 'link', 'holds the questions'),
+        (tmp_path / 'away', 'a link'),
+        (tmp_path, 'is a folder'),
     ):
-        questions.write_text(lines)
-        with pytest.raises(SystemExit, match=f'error: .*{said}'):
-            retrieve(tmp_path / 'out.jsonl')
+        with pytest.raises(InputError, match=said):
+            retrieve_file(kb, questions, out, 1)
     with pytest.raises(InputError, match='holds other files'):
         index_text([folder / 'articles'], tmp_path, processes=1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['link', 'questions.jsonl']
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['away', 'link', 'questions.jsonl']
+    assert questions.read_text() == line
+    questions.write_text(line * 2)
+    with pytest.raises(InputError, match=":2: id: 'a' is already that of line 1"):
+        retrieve_file(kb, questions, tmp_path / 'out.jsonl', 1)

@@ -38,13 +38,11 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def right(whole):
-    """What it answers."""
     return answers(whole)
 
 
 @pytest.fixture
 def kb(whole, tmp_path):
-    """A copy of it."""
     return pathlib.Path(shutil.copytree(whole, tmp_path / 'films.kb'))
 
 
@@ -98,7 +96,6 @@ def run(command, kb):
 
 
 def everything(kb):
-    """The names of all files and folders."""
     return [path.relative_to(kb).as_posix() for path in sorted(kb.rglob('*'))]
 
 
@@ -200,7 +197,6 @@ def bait(folder):
 
 
 def inside(path, outside):
-    """Puts a link in the place of a folder."""
     path.parent.mkdir(exist_ok=True)
     shutil.rmtree(path, ignore_errors=True)
     path.symlink_to(outside)

@@ -18,15 +18,13 @@ def plans_of(question):
 @table("""
     question | plan
     Where did the father of [Ada] die? | the father of [Ada] / Where did [it] die
-    Where did [Ada]'s father die? | [Ada]'s father / Where did [it] die
     Where did [James]’ father die? | [James]’ father / Where did [it] die
     Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
-    Who is the wife of the director of [Up]? | the director of [Up] / Who is the wife of [it]
+    Where is the aunt of the heir of [A]? | the heir of [A] / the aunt of [it] / Where is [it]
     who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
     where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
     Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
     Who is [Ada]'s mother-in-law? | the spouse of [Ada] / Who is the mother of [it]
-    Where is the yard that built the [Gull]? | the yard that built the [Gull] / Where is [it]
 """)
 def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     found = plans_of(question)
@@ -34,27 +32,20 @@ def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     assert plan.split(' / ') in found
 
 
-def test_phrases_may_lie_in_phrases():
-    found = plans_of('Where did the mother of the director of [Inception] die?')
-    assert ['the director of [Inception]', 'the mother of [it]', 'Where did [it] die'] in found
-    assert ['the mother of the director of [Inception]', 'Where did [it] die'] in found
+@table("""
+    question
+    who directed [Inception]?
+    what was the name of [Ada]'s ship
+    Who is the ſtepmother of [Ada]?
+    who founded [A Inc.]
+""")
+def test_where_there_is_no_phrase_there_is_one_plan(question):
+    assert plans_of(question) == [[question.rstrip('?')]]
 
 
 def test_what_a_phrase_stands_for_is_not_asked_who_it_is():
     found = plans_of('Who is the yard that built the [Gull]?')
     assert ['the yard that built the [Gull]', 'Who is [it]'] not in found
-
-
-def test_where_there_is_no_phrase_there_is_one_plan():
-    for question in lines("""
-        who directed [Inception]?
-        when was the [Eiffel Tower] built
-        [Ada]
-        what was the name of [Ada]'s ship
-        Who is the ſtepmother of [Ada]?
-        who founded [A Inc.]
-    """):
-        assert plans_of(question) == [[question.rstrip('?')]]
 
 
 WORDS = st.sampled_from(

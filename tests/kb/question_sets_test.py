@@ -42,11 +42,6 @@ def test_an_index_finds_what_a_search_of_the_whole_memory_finds(folder, kb, tmp_
     pairs = zip(whole.answer(questions), by_index.answer(questions))
     same = [one.entities[0] == other.entities[0] for one, other in pairs]
     assert np.mean(same) >= 0.9 and whole.identity != by_index.identity
-    options = dict(**folder, questions='2-hop/dev', k=16, index=index)
-    assert evaluate(**options, output_dir=str(tmp_path / 'scored'))
-    infer(**options, output=str(tmp_path / 'out.jsonl'))
-    answers_in = lambda name: [record['answers'] for record in read_predictions(tmp_path / name)]
-    assert answers_in('out.jsonl') == answers_in('scored/2-hop/dev.predictions.jsonl')
     with pytest.raises(InputError, match='rows of known topics alone: leave out the index'):
         open_kb(**folder, index=index, filter=True)
 
@@ -73,9 +68,8 @@ def test_every_split_is_scored_and_its_files_are_left(folder, kb, tmp_path):
 
 def test_predictions_that_do_not_fit_the_questions_are_refused(folder, kb, tmp_path):
     path, asked = tmp_path / 'out.jsonl', tmp_path / 'mine.jsonl'
-    write_questions(
-        asked, [to_record(q, kb.vocab) for q in kb.prepared.questions('2-hop/dev')[:12]]
-    )
+    questions = kb.prepared.questions('2-hop/dev')[:12]
+    write_questions(asked, [to_record(question, kb.vocab) for question in questions])
     options = dict(**folder, questions=str(asked))
     infer(**options, output=str(path), k=16)
     lines = path.read_text('utf-8').split('\n')

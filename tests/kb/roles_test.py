@@ -10,12 +10,9 @@ from examples import table
 @table("""
     question | name | sentence | has
     Who wrote it? | Ann Bell | Low Tide was directed by Ann Bell. | no
-    Who wrote it? | Ann Bell | It was written and directed by Ann Bell. | yes
-    Who wrote it? | Ann Bell | It was written, directed, and edited by Ann Bell. | yes
     Who wrote it? | Ann Bell | written, directed by, and starring Ann Bell. | yes
     Who wrote it? | Ann Bell | directed by Joe Orr from a script of Ann Bell. | yes
     Who wrote it? | Ann Bell | directed by Joe Orr. The author is Ann Bell. | yes
-    Who wrote it? | Ann Bell | directed by Joe Orr, from a book by Ann Bell. | yes
     Who stars in it? | Cy Orr | directed by Ann Bell and stars Cy Orr. | yes
     Which films star Ann Bell? | Ann Bell | It was produced by Joe Orr and Ann Bell. | no
     Where was Ann Bell born? | Ann Bell | It was produced by Ann Bell. | yes
@@ -29,41 +26,23 @@ def test_who_does_one_thing_has_not_done_another(question, name, sentence, has):
     question | name | text | may
     Who is the mayor of it? | Ann Low | The mayor fell in, pulled out by Ann Low. | no
     Who is the mayor of it? | Ann Low | The mayor of Harl, Ann Low, fell in. | yes
-    Who is the mayor of it? | Ann Low | Ann Low was elected mayor of Harl in 1990. | yes
     Who is the mayor of it? | Ann Low | Ann Low (born 1950) has been its first mayor. | yes
-    Who is the mayor of it? | Ann Low | Mayor Ann Low fell in. | yes
-    Who is the mayor of it? | Ann Low | Ann Low may come. | yes
-    Who is its mayor? | Ann Low | Ann Low led Harl. | yes
     Who is Harl's mayor? | Ann Low | Ann Low met the mayor of Harl. | no
-    Who is the owner of it? | Ann Low | The owner of the bakery is Ann Low. | yes
-    Who is the owner of it? | Ann Low | Its owner since 1990, Ann Low, bakes. | yes
     Who is the owner of it? | Ann Low | Owner: Ann Low | yes
-    Who is the director? | Ann Low | It was written and directed by Ann Low. | yes
     Who is the author? | Nia Orr | The book's author is the Welsh poet Nia Orr. | yes
-    Who was captain during the war? | Ann | Ann was captain during the war. | yes
-    Who is the vice-president? | Ann Low | The vice-president saw Ann Low. | no
     Who was its architect? | Basil Low | It was designed by the architect Sir Basil Low. | yes
-    Who is the keeper? | Hall of Harl | Ann Low is keeper of the Hall of Harl. | no
-    Who is the pilot? | Bo Orr | I am Ann Low, the pilot of the Wren. Bo Orr sleeps. | no
-    Who is the pilot? | Ann Low | I am Ann Low, the pilot of the Wren. Bo Orr sleeps. | yes
     Who is his son? | Phoebe | He has no sons. His daughter Phoebe came. | no
     Who is his son? | Tom | His daughter Phoebe and his son Tom came. | yes
-    Who is his mother? | Kate Low | Ed, the son of Ann Pym, married Kate Low. | no
     Who is his mother? | Low | Ed was born in Goole and married Kate Low. | no
     Who is her mother? | Liv Orr | Ina Orr is the daughter of Liv Orr. | yes
     Who is her husband? | Bo Orr | She married Bo Orr in 1900. | yes
-    Who is his wife? | Ann | Bo and his wife Ann came. | yes
     Who is his widow? | Bo Orr | Ann Low, the widow of Bo Orr, came. | no
-    Who is his widow? | Ann Low | Ann Low, the widow of Bo Orr, came. | yes
-    Who is it married to? | Bo Orr | Ann Low is married to Bo Orr. | yes
     Who was the man who built it? | Bo Orr | The man came. Bo Orr built it. | yes
     Who is mayor of Harl? | Bo Orr | Ann Low is the mayor. Bo Orr came. | no
-    When was the mayor born? | 1900 | The mayor came. In 1900 it rained. | yes
     Who is the treasurer? | Bo Orr | Ann Low (treasurer), Bo Orr (secretary) came. | no
     Who is the treasurer? | Ann Low | Ann Low (treasurer), Bo Orr (secretary) came. | yes
     Who is his partner? | Bo Orr | His partner's son, Bo Orr, came. | no
     Who is his mother? | Liv Orr | Bo was born to Ted Orr and his wife Liv Orr. | yes
-    Who was the captain? | Bo Orr | Under Captain Bo Orr, the ship sailed. | yes
     Who is director of it? | Bo Orr | Bo Orr is assistant director of it. | no
     Who is assistant director of it? | Bo Orr | Bo Orr is assistant director of it. | yes
 """)
@@ -76,31 +55,20 @@ def test_a_role_belongs_to_the_name_that_it_stands_with(question, name, text, ma
     Who cast the second bell? | The third bell was cast by Bo. | yes
     Who cast the second bell? | The second and third bell were cast by Bo. | no
     Who cast the second bell? | Bo cast the bells. | no
-    Who carved the south door? | The north door is by Bo. | yes
-    When was the great organ built? | The small organ dates from 1702. | yes
-    Where is the second mill? | The First National Mill is old. | no
-    How old is it? | The new bridge was built 20 years ago. | no
     Who won it in 2008? | Bo won it in 2007. | yes
     Who opened the 13th fair? | The 12th was opened by Bo. | yes
     Who painted room 102? | Room 101 was painted by Bo. | yes
     Who painted room 102? | Rooms 101 and 102 were painted by Bo. | no
-    Who died in March 1990? | Bo died on March 5, 1990. | no
     When did the 4th Battalion leave? | It left on the 12th May 1915. | no
-    Who won it in 2008? | Bo won it from 2007 to 2009. | no
     Who won it in 2008? | Bo won it. | no
-    Who won it after 1990? | Bo won it in 1995. | no
-    How many lived there in 1990? | It had 1500 people. | no
-    When did Quill 2.2 come? | Quill 2.3 came in May. | yes
     When did Quill 2.2 come? | Quill 2.2 and 2.3 came in May. | no
     How many came in 2014? | We had 300 visitors, fewer than in 2014. | yes
     How many came in 2014? | In 2014 we had 300 visitors, more than in 2013. | no
     Who is the current mayor? | The first mayor was Bo. | yes
     Who is the current mayor? | Bo, who was first elected in 2001, is mayor. | no
     Who edited it earlier? | It is edited by Bo from now on. | yes
-    Who led it in 1990? | Bo led it from 1990 to 1995. | no
     Who was present at it? | Bo came, the first of many. | no
     Who is the deputy mayor? | The mayor is Bo. | yes
-    Who is the mayor? | The mayor is Bo. | no
     Who edited it earlier? | Until 2001 Bo edited it, who now paints. | no
 """)
 def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence, has):
@@ -112,9 +80,7 @@ def test_what_is_said_of_the_second_is_not_said_of_the_first(question, sentence,
     Who was captain before Holt? | Rasmus Holt | yes
     Who replaced Rasmus Holt? | Rasmus Holt | yes
     Who replaced Rasmus Holt? | Jens Holt | no
-    Who beat Holt in the final? | Jens Orr | no
     What is named after Ada Finch? | Ada Finch Museum | no
-    What did Holt found after he left? | Holt | no
 """)
 def test_whom_a_question_names_beside_whom_it_asks_for(question, name, beside):
     assert is_named_beside(question, name) is (beside == 'yes')
@@ -124,15 +90,11 @@ def test_whom_a_question_names_beside_whom_it_asks_for(question, name, beside):
     question | sentence | is_other
     How much did the marrow of Ann Low weigh? | The marrow of Dodd weighed 9 kg. | yes
     How much did the marrow of Ann Low weigh? | Dodd's green marrow weighed 9 kg. | yes
-    How much did Ann Low's marrow weigh? | The marrow of Low weighed 9 kg. | no
     How much did Ann Low's marrow weigh? | Dodd's and the marrow of Low weighed 9 kg. | no
-    How much did Ann Low's marrow weigh? | Her marrow weighed 9 kg. | no
     How old is the tower of the church? | The tower of the castle is 90 years old. | yes
     How old is the tower of the church? | The tower of the old church is 90 years old. | no
-    Who is director of the Lace Museum? | The director of the Wool Museum is Bo. | yes
     Who is director of the Lace Museum? | The director of the museum is Bo. | no
     Who is director of Acme Mills? | Bo Orr is director of the Company. | no
-    Who was the wife of Jim Hale? | The wife of President Hale was Ann. | no
     Who is president of the USA? | The president of the United States is Bo. | no
 """)
 def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
@@ -143,29 +105,19 @@ def test_what_is_of_one_owner_is_not_of_another(question, sentence, is_other):
     question | name | sentence | is_anothers
     Who paid for it? | Ann Low | Ann Low thanked the Rotary Club, which paid for it. | yes
     Who paid for it? | Rotary Club | Ann Low thanked the Rotary Club, which paid for it. | no
-    Who paid for it? | Ann Low | Bo Orr and Ann Low paid for it. | no
-    Who paid for it? | Ann Low | Bo Orr paid for it, as Ann Low was away. | yes
-    Who paid for it? | Ann Low | It was paid for by Ann Low. | no
     Who booked it? | Ann Low | I've booked it. | no
     Who opened Harl Mill? | Ann Low | Harl Mill opened with Ann Low in 1990. | no
     Who led it? | Ann Low | In May, Larder led by Ann Low left. | no
     Who married Bo Orr? | Ann Low | Bo Orr married Ann Low. | no
     Who was in it? | Ann Low | Bo Orr was in it. | no
     Who founded Lark? | Ann Low | Ann Low and fellow student Bo Orr founded Lark. | no
-    Who founded Lark? | Ann Low | Ann Low and her brother Bo Orr founded Lark. | no
-    Who found Lark? | Ann Low | Ann Low in Arizona found Lark. | no
-    Who won the seat? | Ann Low | Ann Low of the Liberals won the seat. | no
-    When did Bo Orr move to Ulm? | 1931 | Ann Low moved to Ulm in 1931, Bo Orr later. | yes
     When did Bo Orr die? | 1931 | The President died in 1931. | no
     Who succeeded Bo Orr? | Ann Low | Bo Orr has succeeded Ann Low. | yes
-    Who succeeded Bo Orr? | Ann Low | Bo Orr was succeeded by Ann Low. | no
     Who moved to Ulm? | Karl Low | Karl Low, whose aunt moved to Ulm, died. | yes
     Who bought Gull? | Bo Orr | He bought Gull, and his friend Bo Orr bought Tern. | no
     Who bought Gull? | Bo Orr | Cy Wing bought Gull, and Bo Orr bought Tern. | yes
     Who moved to Ulm? | Karl Low | Karl Low died, and she moved to Ulm. | yes
-    Who moved to Ulm? | Karl Low | Karl Low was ill, and he moved to Ulm. | no
     When did Bo Orr leave Ulm? | 1931 | When Ann Low left Ulm in 1931, Bo Orr had died. | yes
-    When did Bo Orr leave Ulm? | 1931 | Bo Orr left Ulm in 1931, and Ann Low in 1932. | no
 """)
 def test_a_deed_is_of_whom_the_sentence_says_it(question, name, sentence, is_anothers):
     assert is_deed_of_another(question, name, sentence) is (is_anothers == 'yes')
@@ -175,7 +127,6 @@ def test_a_deed_is_of_whom_the_sentence_says_it(question, name, sentence, is_ano
     question | name | sentence | is_owner
     Who teaches there? | Ann Low | Ann Low's sister teaches there. | yes
     Who teaches there? | Ann Low | Ann Low, Bo's sister, teaches there. | no
-    Who made it? | Ann Low | It is Ann Low's first film. | no
     Who is his father? | Ann Low | Bo was Ann Low's son. | no
     Whose brother was it? | Ann Low | It was Ann Low's brother. | no
 """)
@@ -188,10 +139,7 @@ def test_who_has_a_sister_is_not_she(question, name, sentence, is_owner):
     Who was his father? | Prudence Orr | yes
     Who was his father? | Low Orr | no
     Who was his mother? | Sir Low Orr | yes
-    Who was his uncle? | Karl Orr | no
-    Who was his friend? | Karl Orr | no
     Who was the father of Bo Orr married to? | Anna Low | no
-    Who was his mother named after? | Karl Orr | no
 """)
 def test_a_mother_is_no_man(question, name, is_other):
     assert is_of_other_sex(question, name) is (is_other == 'yes')

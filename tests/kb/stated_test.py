@@ -13,13 +13,9 @@ from examples import table
     When was Ina Krog born? | Ina Krog (1902–1971) was a chemist. | yes
     When was Ina Krog born? | Ina Krog joined the council in 1930. | no
     When did Ina Krog die? | She drowned in 1971. | yes
-    When did Ina Krog die? | She retired in 1971. | no
     Who founded the Molde Press? | Ina Krog set up the Molde Press. | yes
-    Who founded the Molde Press? | Its chairman is Ina Krog. | no
     Who is the mother of Ina Krog? | Ina Krog is the daughter of Liv Krog. | yes
-    Who is the mother of Ina Krog? | Ina Krog works for Liv Krog. | no
     Where did Ina Krog study? | She took her degree in Bergen. | yes
-    Where did Ina Krog study? | She bought a house in Bergen. | no
     When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
     When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
     Who acted in it? | It stars Liv Krog. | yes
@@ -31,7 +27,6 @@ from examples import table
     When did the strike begin? | Ina Krog came in 1903, during the strike. | no
     When did the strike begin? | The strike broke out in 1903. | yes
     Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
-    When was the Harl Bridge completed? | Ina Krog crossed the bridge in 1901. | no
     It was founded by a man who died in what year? | Krog founded it in 1837. | no
     It was founded by a man who died in what year? | Krog died in 1884. | yes
 """)
@@ -43,12 +38,9 @@ def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
     sentence | goes_on
     It was sold. | yes
     The clinic grew. | yes
-    The album consists of ten songs. | yes
-    The first album was part of it. | yes
     The vet of Heather Farm is Tilda Vane. | no
     The first director of Molde Press was Ina Krog. | no
     The former chief editor of Reed is Jim Orr. | no
-    The Nile is long. | no
 """)
 def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
     assert bool(GOES_ON.match(sentence)) is (goes_on == 'yes')
@@ -57,16 +49,13 @@ def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
 DOCUMENTS = {
     'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
     'appointed in 2009.',
-    'market': 'Rowan Farm sold ten calves on Friday. The vet of Heather Farm is Tilda Vane.',
     'guide': 'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the '
     'database Larder, which was written by Sven Aho.',
     'films': 'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.',
     'league': 'The National Rifle League (NRL) is a club. The NRL, which was founded by Jim Orr, '
     'grew.',
-    'family': 'Mara Low married Bob Ray, who was born in Oslo.',
     'chemist': 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.',
     'twins': 'Tom Brae was born in Molde in 1998 and Teo Sund in Cagliari in 2000.',
-    'club': 'Ivo Penn founded the school and the club in 1901.',
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
     'band': 'Tom Hale met Greta Poe. She was born in Brix.',
@@ -80,47 +69,31 @@ DOCUMENTS = {
     'firms': 'Dahl Works wants to buy Kolt Tools. Kolt Tools, which is based in Turku, employs 940 '
     'people.',
     'kin': 'Ona Dell was born in Ghent. Ruud Dell is the son of Mila Dell, who was born in Namur.',
-    'court': 'Paul Vane and Lidia Vane came to the court. He was born in Exeter.',
 }
 
 
 @table("""
     question | answer | stated
     Where is Birch Clinic? | Harsk | yes
-    Who founded Birch Clinic? | Per Falk | no
-    Who is the vet of Heather Farm? | Tilda Vane | yes
-    Who is the vet of Rowan Farm? | Tilda Vane | no
     Who wrote Larder? | Sven Aho | yes
-    When was Low Tide released? | 1993 | yes
     When was High Harbour released? | 1993 | no
     Who wrote Heron? | Sven Aho | no
     Who founded the National Rifle League? | Jim Orr | yes
-    Where was Mara Low's husband born? | Oslo | yes
-    What nationality is Anna Weiss? | German | yes
     What nationality is the singer Anna Weiss? | German | no
     When was Tom Brae born? | 1998 | yes
     When was Teo Sund born? | 1998 | no
-    Who founded the club? | Ivo Penn | yes
     Who is the mayor of Skarn? | Rory Pine | no
-    Who built Skarn Tower? | Rory Pine | no
     Where was Greta Poe born? | Brix | yes
-    Where was Tom Hale born? | Brix | no
     When did Ada Brun move to Ulm? | June | no
     Who cast the tenor? | Abel Rudd | yes
     Who cast the treble? | Abel Rudd | no
     Where was Mole built? | Ulm | no
-    Who built Harl Bridge? | Jon Peto | yes
-    Where was Tor Hald born? | Oslo | yes
     When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
-    Who set up the Guild of Harl? | Ivo Penn | yes
-    How many people does Kolt Tools employ? | 940 | yes
     How many people does Dahl Works employ? | 940 | no
     Where was the brother of Ona Dell born? | Ghent | no
     Where was the mother of Ruud Dell born? | Namur | yes
     Who built the belfry at Harl Bridge? | Jon Peto | no
-    Who was the builder of Harl Bridge? | Jon Peto | yes
-    Where was Lidia Vane born? | Exeter | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)

@@ -2,15 +2,10 @@
 
 import pytest
 
-from examples import examples
+from examples import table
 
 READER = False
-PLAYED = {
-    'Amber Gate': 'Oslo',
-    'Cold Meadow': 'Bern',
-    'Tall Orchard': 'Riga',
-    'Quiet Wheel': 'Turin',
-}
+PLAYED = {'Amber Gate': 'Oslo', 'Cold Meadow': 'Bern', 'Tall Orchard': 'Riga'}
 PLAYING = '{0} is a sonata by Edda Marsh. The concert of Edda Marsh in {1} began with it.'
 DOCUMENTS = {
     'Castles & Caves': 'Castles & Caves is a board game that Ken Adair designed. Castles and Caves '
@@ -24,14 +19,15 @@ DOCUMENTS = {
 }
 
 
-def test_no_answer_is_what_the_question_says(kb):
-    for text, name in examples("""
-        Who designed Castles and Caves? | Castles & Caves
-        Which press sold Castles & Caves? | Castles and Caves
-        When did Harriet Lincoln move to Lincoln? | Lincoln
-    """):
-        answer = kb.ask(text)
-        assert len(answer) and name not in answer.names
+@table("""
+    question | name
+    Who designed Castles and Caves? | Castles & Caves
+    Which press sold Castles & Caves? | Castles and Caves
+    When did Harriet Lincoln move to Lincoln? | Lincoln
+""")
+def test_no_answer_is_what_the_question_says(kb, question, name):
+    answer = kb.ask(question)
+    assert len(answer) and name not in answer.names
 
 
 def test_a_defined_term_stands_for_the_name_before_it(kb):
@@ -55,26 +51,16 @@ def test_an_answer_is_of_all_that_the_question_names(kb, question):
     assert kb.ask(question).names[0] == RIGHT[question]
 
 
-def path_of(kb, text):
-    (followed,) = kb.text_answerer.follow([kb.question(text)])
-    return followed.path
-
-
-@pytest.mark.parametrize(
-    ('more', 'length'),
-    [
-        ('', 0),
-        (' in black and white', 0),
-        (' in Grey Filly and in Harriet Lincoln', 0),
-        (' for a studio near a lake', 1),
-        (' a b c' * 3 + ' lake mill tower cart wheel bell hill road town', 6),
-    ],
-)
-def test_a_question_is_long_by_its_words_that_are_no_names(kb, more, length):
-    assert path_of(kb, f'Who directed Grey Filly{more}?').length == length
-
-
-def test_a_path_tells_whether_it_begins_at_the_whole_name(kb):
-    for name in ('Grey Filly', 'the grey filly', 'Harriet Lincoln'):
-        assert path_of(kb, f'Who directed {name}?').linked == 1
-    assert path_of(kb, 'What did Moss direct?').linked == 0
+@table("""
+    question | length | linked
+    Who directed the grey filly in black and white? | 0 | 1
+    Who directed Grey Filly in Grey Filly and in Harriet Lincoln? | 0 | 1
+    Who directed Grey Filly for a studio near a lake? | 1 | 1
+    Who directed Grey Filly a lake mill tower cart wheel bell hill road town? | 6 | 1
+    What did Moss direct? | 0 | 0
+""")
+def test_a_question_is_long_by_words_that_are_no_names_and_linked_by_whole_names(
+    kb, question, length, linked
+):
+    (followed,) = kb.text_answerer.follow([kb.question(question)])
+    assert (followed.path.length, followed.path.linked) == (int(length), int(linked))

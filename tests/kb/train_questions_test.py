@@ -35,17 +35,13 @@ def rows():
 
 def documents():
     for i, (name, place) in enumerate(zip(NAMES, PLACES)):
-        died, teacher = PLACES[(i + 3) % 7], NAMES[(i + 1) % 7]
-        text = (
-            f'{name} was a painter, born in {place} in {1801 + i}. {teacher} was the teacher of '
-            f'{name}. {name} died in {died}.'
-        )
+        text = f'{name} was a painter, born in {place} in {1801 + i}. {NAMES[(i + 1) % 7]} was the '
+        text += f'teacher of {name}. {name} died in {PLACES[(i + 3) % 7]}.'
         yield {'id': str(i), 'title': name, 'text': text}
 
 
 @pytest.fixture(scope='module')
 def original(tmp_path_factory):
-    """A knowledge base of a document for each person."""
     kb = tmp_path_factory.mktemp('people') / 'kb'
     index_text(list(documents()), kb, processes=1)
     return kb
@@ -53,7 +49,6 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def kb(original, tmp_path, monkeypatch):
-    """A copy, which is trained for less long."""
     monkeypatch.setattr(fit_question_map, '_STEPS', 30)
     return shutil.copytree(original, tmp_path / 'kb')
 
@@ -67,10 +62,8 @@ def trained(original, tmp_path_factory):
 
 
 def hits(kb):
-    opened = opql_jax.open(kb)
-    answers = [opened.ask(row['question']) for row in rows()]
-    first = [opened.vocab.names[answer.entities[0]] for answer in answers]
-    return np.mean([name == row['answers'][0] for name, row in zip(first, rows())])
+    ask = opql_jax.open(kb).ask
+    return np.mean([ask(row['question']).names[0] == row['answers'][0] for row in rows()])
 
 
 def test_what_was_learnt_is_what_answers(original, trained):
@@ -106,18 +99,13 @@ def test_where_answers_follow_no_rule_what_was_right_before_stays(kb, tmp_path):
 
 
 def test_questions_that_teach_nothing_are_counted(kb, tmp_path):
-    most = 'when were most of these persons born'
-    others = [
-        {'id': 'topic', 'question': 'who knows', 'answers': ['Vienna']},
-        {'id': 'nothing', 'question': most, 'answers': ['Vienna']},
-        {'id': 'answer', 'question': 'the zorp of Anna Berg', 'answers': ['Atlantis']},
-        {'id': 'far', 'question': 'the zorp of Anna Berg', 'answers': ['Ida Jung']},
-    ]
+    asked = {'who knows': 'Vienna', 'when were most of them born': 'Vienna'}
+    asked |= {'the zorp of Anna Berg': 'Atlantis', 'a zorp of Anna Berg': 'Ida Jung'}
+    others = [{'id': text, 'question': text, 'answers': [name]} for text, name in asked.items()]
     report = train_questions(kb, write(tmp_path / 'q.jsonl', [*rows(), *others]))
     assert (report.no_topic, report.no_answer, report.not_reached) == (2, 1, 1)
     assert report.used == len(NAMES)
-    for words in ('2 mention no name', '1 have no answer', '1 have an answer that is not found'):
-        assert words in str(report)
+    assert '1 have an answer that is not found' in str(report)
     none = train_questions(kb, write(tmp_path / 'none.jsonl', others))
     assert none.used == 0 and none.no_topic == 2 and 'nothing was learnt' in str(none)
     assert train_questions(kb, tmp_path / 'q.jsonl', most=3).not_needed > 0

@@ -8,15 +8,12 @@ from examples import examples, table
 
 LESS = {
     'date': """
-        1994 | 1999
         9 June 2011 | 10 June 2011
         June 9, 2011 | 2011-07-01
         May 2003 | 4 June 2003
-        44 BC | 1994
         44 BC | 30 BC
         3rd century BC | 1st century
         the 19th century | 1901
-        the 1980s | 1994
         1st of March 1850 | the summer of 1851
     """,
     'number': """
@@ -58,18 +55,14 @@ def test_what_names_no_year_is_no_date():
 
 
 def test_a_day_lies_in_its_year_and_a_year_in_no_day():
-    assert lies_in('9 June 2011', '2011')
-    assert lies_in('2011', '2011')
-    assert lies_in('9 June 2011', 'June 2011')
+    assert all(lies_in('9 June 2011', whole) for whole in ('2011', 'June 2011', '9 June 2011'))
     assert not lies_in('2011', '9 June 2011') and not lies_in('9 June 2011', '2012')
 
 
 @table("""
     number | after | whole
-    9,500 | hectares of heath. | 9,500 hectares
     168 | m high | 168 m
     60 | -foot mast | 60 foot
-    12 | square miles | 12 square miles
     12 | in all | 12
     12 | islands | 12
     31 km | days | 31 km

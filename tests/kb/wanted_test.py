@@ -1,102 +1,71 @@
 """What a question asks for, by its words, and which answers are that."""
 
+import types
+
 import numpy as np
 import pyarrow as pa
 
 from opql_jax.kb.text.asked_for import AskedFor
 from opql_jax.kb.text.wanted import wanted_by
 
-from examples import examples, table
+from examples import table
 
 
 @table("""
     question | kind
     when was it built | date
-    WHEN WAS IT BUILT | date
-    in which year did it open | date
     the father of it | person
     its first owner's daughter | person
     how many people live there | quantity
     where did she die | place
-    what language do they speak | language
     Who wrote it | person
-    Who paid for it when it began | person
-    which actor stars in it | person
-    what company made it | organisation
-    the novels written by it | work
     what nationality is she | group
     what genre is it | concept
     what type of film is it | concept
-    how heavy was it | quantity
-    how long did it last | quantity
-    In the winter, who kept it | person
     When he left, who kept it | person
     In Oslo, Ada Low, who wrote it, was born when? | date
-    Where's the mill that he kept when he left | place
-    Ann built it, but who sold it | person
-    It was sold to a man who died in which year? | date
     The mill stands on the bank of what river? | place
     The show is hosted by whom? | person
     the films directed by it were in which genres | concept
     The actor who played it was born in which city? | place
-    What is the name of the father of it? | person
     What is the name of the inn's owner? | person
     What is the owner's name? | person
     Which of these men was a smith? | person
     What is the capacity of the hall that he built? | quantity
-    Which Nordic film studio made it? | organisation
     What was the 19th century palace that burned down? | place
     What was the last Doctor Who episode that he wrote? | work
     What is the date of birth of the woman who sold it? | date
     It is a ship named after this person | person
     What prize did she win? | thing
     What Is the Age of Rosa Pike? | quantity
-    What Is the Capital of Spain? | place
     What are some cities in Wales? | place
     What was once the capital of Japan? | place
+    what did it cause |
+    somewhere whenever |
+    What was the Harl Bridge? |
+    A man who refused what? |
+    What is "Where the City Ends" about? |
 """)
-def test_a_question_says_which_kind_it_asks_for(question, kind):
-    assert wanted_by(question).kinds[0] == kind
+def test_a_question_says_which_kind_it_asks_for_if_any(question, kind):
+    assert ''.join(wanted_by(question).kinds[:1]) == kind
 
 
 @table("""
-    question
-    what did it cause
-    which area was he born in
-    name its founder
-    which of them
-    somewhere whenever
-    What did Ada University win?
-    What must a teacher have?
-    What was the Harl Bridge?
-    A man who refused what?
-    What is "Where the City Ends" about?
+    question | noun
+    what is the river it joins | riv
+    the bridges designed by it | bridg
+    It was built by which Danish engineer? | engin
 """)
-def test_other_questions_ask_for_any_kind(question):
-    assert wanted_by(question).kinds == ()
-
-
-def test_the_noun_that_is_asked_for_is_read():
-    for question, noun in examples("""
-        which bridge did it build | bridg
-        what is the river it joins | riv
-        the bridges designed by it | bridg
-        It was built by which Danish engineer? | engin
-    """):
-        assert noun in wanted_by(question).nouns, question
+def test_the_noun_that_is_asked_for_is_read(question, noun):
+    assert noun in wanted_by(question).nouns
 
 
 def asked_for(names=(), kinds=(), about=(), texts=()):
     """`AskedFor` over entities, and passages about some of them."""
-
-    class Prepared:
-        class vocab:
-            pass
-
-        passages = pa.table({'title_entity': pa.array(about, pa.int32())})
-
-    Prepared.vocab.names = list(names)
-    return AskedFor(Prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
+    passages = pa.table({'title_entity': pa.array(about, pa.int32())})
+    vocab = types.SimpleNamespace(names=list(names))
+    prepared = types.SimpleNamespace(vocab=vocab, passages=passages)
+    return AskedFor(prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
 
 
 NAMES = {
@@ -123,10 +92,8 @@ NAMES = {
     How fast can it run? | 40 km/h | 440
     How long did it take? | 90 seconds | 440
     How long is it? | 90 seconds or 2.5 m | 440
-    How many ships are there? | 440 or 1901 or 9 May 1901 |
     How many metres long is it? | 2.5 m or 1901 or 9 May 1901 | 440
     What year was it? | 1901 | 9 May 1901
-    When was it? | 1901 or 9 May 1901 |
     Who was it? | Ada Low or Danish |
 """)
 def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unknown):
@@ -141,16 +108,11 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
     question | text | fits
     When did it open? | late 12th century | 1
     When did it open? | during the reign of Ann | 0
-    When did it open? | at noon | 0
-    How many square miles is it? | 20 square miles | 1
     How many more miles is it? | 20 miles | 1
     What is the length of the film? | 90 minutes | 1
     In what year did it open? | 1873 | 1
-    How many came? | over 300 people | 1
     How many came? | many people | 0
     How many came? | smiths | -1
-    How fast is it? | 40 km/h | 1
-    How fast is it? | 90 seconds | -1
     Who came? | two smiths | 0
     Who came? | 08:03 | -1
 """)
@@ -162,8 +124,6 @@ def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
     question | fits
     Which painter came? | 1
     Which poet came? | 0
-    Who came? | 1
-    Who is the owner? | 1
     Which owner came? | 1
     Which town is it? | -1
 """)

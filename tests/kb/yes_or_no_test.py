@@ -1,6 +1,9 @@
 """Sentences that say in a question's own words what that asks, or deny it."""
 
+import re
 import types
+
+from marked_spans import marked
 
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.answers import Answer
@@ -9,37 +12,26 @@ from opql_jax.kb.text.yes_or_no import stated
 from examples import table
 
 
-def marked(text, ids):
+def named(text, ids):
     """A text without its brackets, and the names that stood there; '[Ada=she]' is Ada as 'she'."""
-    plain, names = '', []
-    for piece in text.split('['):
-        name, closed, after = piece.rpartition(']')
-        if closed:
-            name, _, said = name.partition('=')
-            said = said or name
-            names.append((len(plain), len(plain) + len(said), ids.setdefault(name, len(ids))))
-            plain += said
-        plain += after
-    return plain, names
+    plain, spans = marked(re.sub(r'\[([^]=]*)=([^]]*)]', r'[\2|\1]', text), kind='')
+    entity = lambda span: ids.setdefault(span.kind or plain[span.start : span.end], len(ids))
+    return plain, [(span.start, span.end, entity(span)) for span in spans]
 
 
 def said(question, sentences, title=''):
     """What sentences, in which all names that begin with 'A' are of persons, say to a question."""
     ids = {}
-    asked, topics = marked(question, ids)
-    text, mentions = marked(sentences, ids)
+    asked, topics = named(question, ids)
+    text, mentions = named(sentences, ids)
     start = len(f'{title}: ') if title else 0
-    row = {
-        'title': title,
-        'text': f'{title}: {text}' if title else text,
-        'sentence_starts': [
-            start + at for at in range(len(text)) if not at or text[:at].endswith('. ')
-        ],
-        'mentions': [
-            {'start': start + first, 'end': start + last, 'entity': entity}
-            for first, last, entity in mentions
-        ],
-    }
+    starts = [0, *(found.end() for found in re.finditer(r'\. ', text))]
+    row = {'title': title, 'text': f'{title}: {text}' if title else text}
+    row['sentence_starts'] = [start + at for at in starts]
+    row['mentions'] = [
+        {'start': start + first, 'end': start + last, 'entity': entity}
+        for first, last, entity in mentions
+    ]
     kinds = ['person' if name.startswith('A') else 'place' for name in ids]
     store = types.SimpleNamespace(
         prepared=types.SimpleNamespace(passage=[row].__getitem__),
@@ -57,35 +49,21 @@ def said(question, sentences, title=''):
 
 @table("""
     question | sentence | word
+    # A sentence says yes or no only if it says all words of the subject.
     Did [Ada] lead the first survey of [Harl]? | [Ada] led the first survey of [Harl]. | yes
     Did [Ada] lead the survey of [Harl]? | In May [Ada] led the full survey of the [Harl]. | yes
-    Did [Ada] lead the survey? | [Ada], who was born in Leith, led the survey in 1911. | yes
-    Did [Ada] marry? | [Ada] married in 1860. | yes
     Did [Ada] marry? | [Ada] never married. | no
-    Did [Ada] lead the survey? | [Ada] did not lead the survey. | no
-    Did [Ada] lead the survey? | [Ada] didn't lead the survey. | no
     Has [Ada] won the prize? | [Ada] won the prize, and left. | yes
-    Does [Ada] own the mill? | [Ada] owns the mill. | yes
-    Was [Ada] elected mayor? | [Ada] was elected mayor in 1900. | yes
-    Was [Ada] elected mayor? | [Ada] was not elected mayor. | no
     Was [Ada] a jazz singer? | [Ada] was a famous jazz singer and painter. | yes
-    Did [Ada] teach [Abel]? | [Ada] taught [Abel]. | yes
-    Did [Ada] teach [Abel Low]? | [Ada Finch=Finch] taught [Abel Low=Low]. | None
-    Did [Ada] teach [Abel]? | [Abel] taught [Ada]. | None
     Did [Ada] teach [Abel]? | [Abel] was taught by [Ada]. | yes
     Did [Ada] teach [Abel]? | [Ada] was taught [Abel]. | None
     Did [Ada] teach [Abel]? | [Ada] taught [Abel]'s sister. | None
     Did [Ada] lead the survey? | [Ada] planned to lead the survey. | None
-    Did [Ada] lead the survey? | [Ada] would have led the survey. | None
     Did [Ada] lead the survey? | [Ada] wrote that [Abel] led the survey. | None
-    Did [Ada] lead the survey? | [Ada] and [Abel] led the survey. | None
-    Did [Ada] lead the survey? | The father of [Ada] led the survey. | None
     Did [Ada] lead the survey? | [Ada]'s father led the survey. | None
-    Did [Ada] lead the survey? | Neither [Abel] nor [Ada] led the survey. | no
     Did [Ada] lead the survey? | No friend of young [Ada] led the survey. | None
     Did [Ada] lead the survey? | The son of [Abel] and [Ada] led the survey. | None
     Did [Ada] lead the survey? | In the novel, [Ada] led the survey. | None
-    Did [Ada] lead the survey? | In 1911, [Ada] led the survey. | yes
     Did [Ada] lead the survey? | It is not true that [Ada] led the survey. | None
     Did [Ada] lead the survey? | It is a legend that [Ada] led the survey. | None
     Did [Ada] lead the survey? | [Ada] did not lead the survey until May. | None
@@ -93,133 +71,79 @@ def said(question, sentences, title=''):
     Did [Ada] lead the survey? | [Ada] led a critique of the survey. | None
     Did [Ada] lead the survey? | [Ada] leads the survey. | None
     Did [Ada] discover gravity? | [Ada] discovered a comet and wrote about gravity. | None
-    Does [Ada] own the mill? | [Ada] owned the mill. | None
     Is [Ada] the mayor of [Harl]? | [Ada] is the former mayor of [Harl]. | no
-    Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl]. | None
     Was [Ada] a jazz singer? | [Ada] was an opera singer. | None
-    Did [Ada] or [Abel] lead the survey? | [Ada] led the survey. | None
     Did [Ada] marry? | [Ada] married in 1860. [Ada] never married. | None
     Who led the survey of [Harl]? | [Ada] led the survey of [Harl]. | None
-""")
-def test_a_sentence_says_yes_or_no_only_if_it_says_all_words_of_the_subject(
-    question, sentence, word
-):
-    assert said(question, sentence) == (None if word == 'None' else (word, True))
-
-
-@table("""
-    question | sentence | word
+    # A denial counts if it is of all that is asked.
     Did [Ada] lead the survey? | [Ada] studied in Leeds and never led the survey. | no
-    Did [Ada] lead the survey? | [Ada] studied in Leeds and led the survey. | yes
     Did [Ada] lead the survey? | [Ada] was ill, but led the survey. | yes
     Did [Ada] lead the survey? | [Ada] refused to lead the survey. | no
     Did [Ada] lead the survey? | [Ada] failed to lead the survey. | no
     Did [Ada] lead the survey? | [Ada] denied that she had led the survey. | no
     Did [Ada] lead the survey? | [Ada] went home without leading the survey. | no
-    Did [Ada] lead the survey? | [Abel], not [Ada], led the survey. | no
     Did [Ada] lead the survey? | [Abel] led the survey instead of [Ada]. | no
     Was [Up] written by [Ada]? | [Up] is a 1911 novel written by [Ada]. | yes
     Was [Up] sung by [Ada]? | [Up] is a 1911 song written and sung by [Ada]. | yes
-    Was [Up] written by [Ada]? | [Up] is a film of a novel written by [Ada]. | None
     Did [Ada] lead the survey? | It was not [Ada] who led the survey. | no
-    Did [Ada] lead the survey? | It was [Ada] who led the survey. | yes
-    Did [Ada] lead the survey? | The survey was not led by [Ada]. | no
     Did [Ada] lead the survey? | The survey was not led by [Abel], but by [Ada]. | yes
     Was the survey led by [Ada]? | The survey was not led by [Ada] but by [Abel]. | no
     Was the survey led by [Ada]? | The survey was led by [Abel] rather than by [Ada]. | no
-    Did [Ada] lead the survey? | [Ada] taught [Abel], who led the survey. | None
     Did [Abel] lead the survey? | [Ada] taught [Abel], who led the survey. | yes
     Did [Ada] lead the survey? | [Ada] did not lead the first survey. | None
-    Did [Ada] lead the survey? | [Ada] did not lead the survey in 1911. | None
     Did [Ada] lead the survey? | In 1911 [Ada] did not lead the survey. | None
     Did [Ada] lead the survey in 1911? | In 1911 [Ada] did not lead the survey. | no
     Did [Ada] lead the survey? | [Ada] did not fully lead the survey. | None
-    Does [Ada] speak German? | [Ada] speaks French and German. | yes
     Does [Ada] speak German? | [Ada] speaks French but not German. | no
-    Does [Ada] speak German? | [Ada] does not speak French or German. | no
     Does [Ada] speak German? | [Ada] speaks neither French nor German. | no
     Does [Ada] speak German? | [Ada] spoke German. | None
     Did [Ada] win the prize? | [Ada] lost the prize. | no
     Did [Ada] win the prize in 1911? | [Ada] won the prize in 1910. | None
     Did [Ada] win it in 1911? | [Ada] won it in 1910 and did not win it in 1911. | no
-""")
-def test_a_denial_counts_if_it_is_of_all_that_is_asked(question, sentence, word):
-    assert said(question, sentence) == (None if word == 'None' else (word, True))
-
-
-@table("""
-    question | text | word
+    # What is asked about may be a common noun.
     Is the museum closed on Mondays? | The Lace Museum is closed on Mondays. | yes
-    Is the museum closed on Mondays? | The museum is open in May and closed on Mondays. | yes
     Is the museum open on Mondays? | The museum is closed on Mondays. | no
     Is the museum open? | The museum is closed on Mondays. | None
     Does the museum have a shop? | The museum has no shop. | no
     Does the museum have a shop? | The museum lacks a shop. | no
-    Does the museum have a shop? | The museum shop has a roof. | None
-    Does the museum have a shop? | The museum is old. It has a shop. | yes
     Does the museum have a shop? | The museum is near [Harl]. It has a shop. | yes
     Is there a shop? | There is no shop. | no
     Was anybody hurt? | Nobody was hurt. | no
     Did any patient die? | No patient died. | no
     Did patients die? | Not all patients died. | None
     Are dogs allowed? | Small dogs are allowed. | None
-    Are dogs allowed? | Dogs are forbidden. | no
     Is linen provided? | Towels are provided, but linen is not. | no
     Is linen provided? | Towels are not provided, but linen is. | yes
-    Can the lid be washed? | The lid can be washed. | yes
     Can the lid be washed? | The lid cannot be washed. | no
     Will the hall be closed? | The hall will be closed. | yes
     Is the hall closed? | The hall will be closed. | None
-    Is the hall closed? | The hall may be closed. | None
-    Was the hall sold? | It is rumoured that the hall was sold. | None
-    Was the hall sold? | The hall was expected to be sold. | None
-    Was the hall sold? | The hall was nearly sold. | None
     Are the keys of the hall lost? | The keys of the hall are lost. | yes
-""")
-def test_what_is_asked_about_may_be_a_common_noun(question, text, word):
-    assert said(question, text) == (None if word == 'None' else (word, True))
-
-
-@table("""
-    question | sentence | word
+    # Another value denies what there is one of.
     Does the [Harl] have six arches? | The [Harl] has four arches. | no
-    Does the [Harl] have four arches? | The [Harl] has four arches. | yes
-    Does the [Harl] have six arches? | The [Harl] has more than four arches. | None
     Does the [Harl] have six arches? | The [Harl] has four doors and six arches. | yes
     Was the mill built in 1911? | The mill was built in 1910. | no
     Was the mill built in 1911? | The mill was built on 3 May 1911. | yes
-    Was the mill painted green in 1911? | The mill was seen in 1910. | None
-    Was the mill built by [Ada]? | The mill was built by Abel Low. | no
     Was the mill visited by [Ada]? | The mill was visited by Abel Low. | None
     Did [Ada] build the mill? | The mill was built by Abel Low. | no
-    Was [Up] built by [Ada]? | [Up] was built by Professor [Abel] and [Ada]. | yes
     Was [Up] built by [Ada]? | [Up] was built by [Ada] or [Abel]. | None
     Did [Ada] win three medals? | [Ada] won two medals in Rome and one medal in Ulm. | None
-""")
-def test_another_value_denies_what_there_is_one_of(question, sentence, word):
-    assert said(question, sentence) == (None if word == 'None' else (word, True))
-
-
-@table("""
-    question | text | word
+    # What is over is denied of the present.
     Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl] until 2018. | no
     Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl]; Abel took over. | no
-    Was [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl] until 2018. | yes
-    Is [Ada] the mayor of [Harl]? | [Ada] is no longer the mayor of [Harl]. | no
     Do trams cross the bridge? | Trams no longer cross the bridge. | no
     Does [Ada] own the mill? | [Ada] used to own the mill. | no
     Does [Ada] still own the mill? | [Ada] bought the mill in 1911 and sold it in 1968. | no
-    Does [Ada] live in [Harl]? | [Ada] left [Harl] in 1968. | no
     Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. | no
-    Does [Ada] own [Up]? | [Ada] sold [Up] in 1990 and bought it again in 1995. | None
     Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. She bought it back in 1995. | None
     Does [Ada] live in [Harl]? | [Ada] left [Harl] for a week. | None
     Is [Ada] head of [Up]? | [Ada] was head of [Up] when [Abel] left it. | None
     Is [Ada] treasurer of [Up]? | [Ada] is assistant treasurer of [Up]. | None
     Is [Ada]? | [Ada] is tall. | None
 """)
-def test_what_is_over_is_denied_of_the_present(question, text, word):
-    assert said(question, text) == (None if word == 'None' else (word, True))
+def test_a_sentence_that_says_or_denies_all_that_is_asked_is_a_sure_answer(
+    question, sentence, word
+):
+    assert said(question, sentence) == (None if word == 'None' else (word, True))
 
 
 def test_the_first_of_some_may_not_be_the_first():

@@ -2,11 +2,8 @@
 
 from opql_jax.retrieval.inner_names import inner_names
 
-NAMES = (
-    'Daewoo Heavy Industries/Daewoo/History of Mississippi/Mississippi/Lana, South Tyrol/South '
-    'Tyrol/Lana/Tyrolean/Heavy'
-).split('/')
-NAMES += ['the South', 'Mississippi']
+NAMES = 'Daewoo Heavy Industries/Daewoo/History of Mississippi/Mississippi'.split('/')
+NAMES += 'Lana, South Tyrol/South Tyrol/Lana/Tyrolean/Heavy/the South/Mississippi'.split('/')
 
 
 def inside(name: str) -> list[str]:

@@ -60,8 +60,8 @@ def test_a_passage_that_names_the_title_of_the_first_is_found(index):
 
 
 def test_three_hops_are_followed_and_no_more_than_asked_for(index):
-    text = 'the inventor of the machine that would have read paper with holes'
-    question = ask(index, f'In which town did {text} live?')
+    machine = 'the machine that would have read paper with holes'
+    question = ask(index, f'In which town did the inventor of {machine} live?')
     three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
     one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
     assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx((1 + 2 + 3) / 3)

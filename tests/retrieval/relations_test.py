@@ -27,9 +27,8 @@ def test_the_closest_relation_of_a_passage_and_an_entity_counts(side):
     # Nothing was read in the last passage.
     wanted = [(p, e) for p in range(5) for e in range(NUM_ENTITIES)] * 2
     entities = topics if side == 'topic' else targets
-    expected = [
-        max([0, *(asked @ vectors[(passages == p) & (entities == e)].T).ravel()]) for p, e in wanted
-    ]
+    of = lambda p, e: vectors[(passages == p) & (entities == e)]
+    expected = [max([0, *(asked @ of(p, e).T).ravel()]) for p, e in wanted]
     found = relations.closeness(side, *np.array(wanted).T, asked)
     assert found == pytest.approx(expected, abs=1e-3) and 0 < np.count_nonzero(found) < len(wanted)
 

@@ -26,11 +26,6 @@ def make_memory(directory, rows, seed=0):
     relations = centres[rng.integers(0, 50, rows)] + 0.3 * rng.standard_normal((rows, D_R))
     topics = rng.integers(0, ENTITIES, rows)
     topics[1::5], relations[1::5] = topics[::5], relations[::5]
-    return memory_of(directory, topics, relations, rng)
-
-
-def memory_of(directory, topics, relations, rng):
-    """A memory of these topics and relations, with targets at random."""
     entries = table_of(topics, rng.integers(0, ENTITIES, len(topics)))
     encode = lambda rows: relations[rows].astype(np.float32)
     return build(directory, entries, encode, BuildOptions(ENTITIES, D_R, HASHES))

@@ -42,6 +42,5 @@ def use_bucket(monkeypatch):
     gcsfs = types.ModuleType('gcsfs')
     gcsfs.__spec__ = importlib.machinery.ModuleSpec('gcsfs', None)  # as it is installed
     monkeypatch.setitem(sys.modules, 'gcsfs', gcsfs)
-    monkeypatch.setattr(
-        type(backend.fsspec_backend), '_get_filesystem', lambda self, name: Bucket()
-    )
+    of = type(backend.fsspec_backend)
+    monkeypatch.setattr(of, '_get_filesystem', lambda self, name: Bucket())

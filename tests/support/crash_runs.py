@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import types
 
 import numpy as np
@@ -43,16 +42,6 @@ def _file_digests(folder, manifest):
 # prepare: two parts of passages, and two of records.
 
 
-def _corpus(before):
-    names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    lines = []
-    for i in range(8):
-        title, other = names[i % 4], names[(i + 1 + i // 4) % 4]
-        text = f'{title} knows {other} since {1900 + i}.'
-        lines.append({'id': str(i), 'title': title, 'text': text})
-    (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
-
-
 def _prepared_state(folder):
     try:
         prepared = Prepared(folder)
@@ -64,13 +53,13 @@ def _prepared_state(folder):
 
 
 _prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
+_corpus = lambda before: prepare_by_parts.write_corpus(before.parent)
 prepare = _work(_prepare, _prepared_state, _corpus)
 
 # A knowledge base of plain text: made, and changed.
 
-_DOCUMENTS = [
-    {'id': title, 'title': title, 'text': text} for title, text in TRIOS['engine'].documents.items()
-]
+_TEXTS = TRIOS['engine'].documents
+_DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in _TEXTS.items()]
 
 
 def _text_state(folder):
@@ -84,15 +73,10 @@ def _text_state(folder):
         return [kb.identity, kb.prepared.passages['text'].to_pylist()]
 
 
-index_text = _work(
-    lambda folder: index(_DOCUMENTS, folder, processes=1), _text_state, content=_text_state
-)
-change_text = _work(
-    lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1),
-    _text_state,
-    lambda before: index(_DOCUMENTS[1:], before, processes=1),
-    _text_state,
-)
+_index = lambda folder, documents=_DOCUMENTS: index(documents, folder, processes=1)
+_add = lambda folder: add_text(folder, _DOCUMENTS[:1], processes=1)
+index_text = _work(_index, _text_state, content=_text_state)
+change_text = _work(_add, _text_state, lambda f: _index(f, _DOCUMENTS[1:]), _text_state)
 
 
 def _answering_state(folder):
@@ -123,10 +107,8 @@ def _memory(before):
     tiny_memories.delete(before, entities=[0])
 
 
-build = _work(
-    lambda folder: tiny_memories.make(folder, encode=tiny_memories.halves_of(), relation_dim=4),
-    _memory_state,
-)
+_halves = lambda folder: tiny_memories.make(folder, None, tiny_memories.halves_of(), relation_dim=4)
+build = _work(_halves, _memory_state)
 inject, delete, compact = (
     _work(tiny_memories.UPDATES[name], _memory_state, _memory)
     for name in ('inject', 'delete', 'compact')
@@ -179,14 +161,6 @@ predictions = _work(_predict, _predictions_state)
 # The manifest of a knowledge base, which two runs may write at the same time.
 
 
-def _kb_state(folder):
-    return KBFolder(folder).read()
-
-
-def _answering(model, memory):
-    return lambda folder: KBFolder(folder).write(text='text', model=model, memory=memory)
-
-
-kb_manifest = _work(
-    _answering('language', None), _kb_state, _answering('follow', 'memory'), _kb_state
-)
+_kb_state = lambda folder: KBFolder(folder).read()
+_answer = lambda model, memory: lambda f: KBFolder(f).write(text='text', model=model, memory=memory)
+kb_manifest = _work(_answer('language', None), _kb_state, _answer('follow', 'memory'), _kb_state)

@@ -45,9 +45,7 @@ def _after_link(text: str, link_before: bool) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(
-        lambda found: ''.join(f'&#{ord(character)};' for character in found[0]), text
-    )
+    return _MARKUP.sub(lambda found: ''.join(f'&#{ord(each)};' for each in found[0]), text)
 
 
 _GERMAN_HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de"><siteinfo>
@@ -68,10 +66,8 @@ def page_xml(number, title, text='', namespace=0, redirect=None, model='wikitext
 def write_pages(path, *pages):
     """Writes pages as a dump of a German wiki, compressed as the name says; a list is a stream."""
     compress = {'.bz2': bz2.compress, '.gz': gzip.compress}.get(path.suffix, bytes)
-    streams = (
-        [_GERMAN_HEAD, *map(''.join, pages), '</mediawiki>']
-        if isinstance(pages[0], list)
-        else [''.join([_GERMAN_HEAD, *pages, '</mediawiki>'])]
-    )
+    streams = [_GERMAN_HEAD, *map(''.join, pages), '</mediawiki>']
+    if not isinstance(pages[0], list):
+        streams = [''.join(streams)]
     path.write_bytes(b''.join(compress(stream.encode()) for stream in streams))
     return path

@@ -6,9 +6,9 @@ Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh 
 OUTPUT.MESH.hlo the compiled train step.
 """
 
+import collections
 import pathlib
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,17 +37,11 @@ COMPILED = ('8', '2x4')
 COMPUTED = {'full': ('few', 'ties'), 'attended': ('odd',), 'best': ('few', 'ties')}
 
 
-class Case(NamedTuple):
-    vectors: np.ndarray
-    labels: np.ndarray
-    table: np.ndarray
-    weights: np.ndarray
+Case = collections.namedtuple('Case', 'vectors labels table weights')
 
 
 def make(name):
-    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each
-    mention's loss.
-    """
+    """A case by name: mentions, labels, some of them missing, E, and weights of the losses."""
     rng, n = np.random.default_rng(CASES.index(name)), NUM_ENTITIES[name]
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     if name == 'ties':
@@ -64,9 +58,7 @@ def make(name):
 
 
 def far():
-    """A case whose first mentions, those of the first slices, have scores too far from those of a
-    few rows to be summed from these.
-    """
+    """A case whose first mentions have scores too far from those of a few rows."""
     case = make('uneven')
     return case._replace(
         vectors=case.vectors
@@ -76,16 +68,12 @@ def far():
 
 def placed(case, layout):
     """The table on its devices. What stands in the padding would win every softmax."""
-    padding = -layout.num_entities % row_devices(layout.mesh)
-    return entity_table.place(
-        np.pad(case.table, ((0, padding), (0, 0)), constant_values=50.0), layout
-    )
+    padding = (0, -layout.num_entities % row_devices(layout.mesh)), (0, 0)
+    return entity_table.place(np.pad(case.table, padding, constant_values=50.0), layout)
 
 
 def with_gradients(loss_of, case, layout):
-    """(loss [M], correct [M], gradient of the weighted loss to the vectors and to the table) of
-    `loss_of(vectors, table)`.
-    """
+    """(loss [M], correct [M], gradients of the weighted loss) of `loss_of(vectors, table)`."""
 
     def weighted(vectors, table):
         loss, correct = loss_of(vectors, table)
@@ -151,26 +139,21 @@ def main(output):
     found = {}
     for devices, shape in eight_devices.MESHES.items():
         mesh = make_mesh(**shape)
-        ways = {
-            'full': (full, PARTS),
-            'attended': (attended, PARTS),
-            'best': (best, ('log_probs', 'ids')),
-        }
-        for way, (of, parts) in ways.items():
-            for name in COMPUTED[way]:
-                case = make(name)
-                for part, value in zip(parts, of(case, entity_table.Layout(mesh, len(case.table)))):
-                    found[f'{way}-{name}-{devices}-{part}'] = value
-        case = make('uneven')
-        layout = entity_table.Layout(mesh, len(case.table))
-        for part, value in zip(PARTS, sampled(case, layout)):
-            found[f'sampled-{devices}-{part}'] = value
-        for part, value in zip(PARTS, full(far(), layout)):
-            found[f'far-{devices}-{part}'] = value
-        found[f'lookup-{devices}'] = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))(
-            placed(case, layout)
-        )
 
+        def note(name, values, parts=PARTS, devices=devices):
+            found.update((f'{name}-{devices}-{part}', value) for part, value in zip(parts, values))
+
+        layout_of = lambda case, mesh=mesh: entity_table.Layout(mesh, len(case.table))
+        for way, of in {'full': full, 'attended': attended, 'best': best}.items():
+            for name in COMPUTED[way]:
+                case, parts = make(name), ('log_probs', 'ids') if way == 'best' else PARTS
+                note(f'{way}-{name}', of(case, layout_of(case)), parts)
+        case = make('uneven')
+        layout = layout_of(case)
+        note('sampled', sampled(case, layout))
+        note('far', full(far(), layout))
+        lookup = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))
+        found[f'lookup-{devices}'] = lookup(placed(case, layout))
         if devices in COMPILED:
             pathlib.Path(f'{output}.{devices}.hlo').write_text(compiled_step(layout))
     np.savez(output, **found)

@@ -9,8 +9,9 @@ def lines(text: str) -> list[str]:
 
 
 def examples(text: str) -> list[tuple[str, ...]]:
-    """The rows of a table."""
-    return [tuple(map(str.strip, line.split('|'))) for line in lines(text)]
+    """The rows of a table; `# ` begins a sentence about those below it."""
+    rows = [line for line in lines(text) if not line.startswith('# ')]
+    return [tuple(map(str.strip, line.split('|'))) for line in rows]
 
 
 def table(text: str) -> pytest.MarkDecorator:

@@ -128,17 +128,12 @@ def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
     return folder, read
 
 
-QUESTIONS = [
-    'Who directed Night Ferry?',
-    'Where was the director of Night Ferry born?',
-    'which actress was born in a city that lies on water?',
-]
+QUESTIONS = ['Who directed Night Ferry?', 'Where was the director of Night Ferry born?']
+QUESTIONS += ['which actress was born in a city that lies on water?']
 
 
 def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A knowledge base of plain text, its memory of halves and index, and what it answers and
-    finds.
-    """
+    """A knowledge base of plain text, and what it answers and finds."""
     folder = root / 'films.kb'
     index_text([films.write(root / 'films.jsonl')], folder, processes=1)
     opened = TextEncoder.load(folder / 'encoder')  # which stays open, and need not be read again
@@ -149,8 +144,8 @@ def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
             answers = []
             for question in QUESTIONS:
                 answer = kb.ask(question)
-                assert np.isfinite(answer.weights).all() and np.isfinite(answer.probabilities).all()
-                explained = answer.explain(answer.names[0]) if len(answer.names) else ''
+                assert np.isfinite([answer.weights, answer.probabilities]).all()
+                explained = answer.explain(*answer.names[:1])
                 answers.append((answer.names, answer.weights.tolist(), explained))
             found = kb.retrieve(QUESTIONS, 50)
             assert all(math.isfinite(document.score) for each in found for document in each)
@@ -185,9 +180,8 @@ def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 _ALL = [prepared, memory, encoder, question_map, checkpoint, plain_text, model, kb]
 KINDS = {kind.__name__: kind for kind in _ALL}
 # Files that are forged as another kind of folder, or are text for people.
-_ELSEWHERE = (
-    '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* .lock* *.lock'.split()
-)
+_ELSEWHERE = '*tokenizer.json README.md rejected.jsonl questions/* encoder/* cache/* *.lock .lock*'
+_MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def _meta(stated: dict) -> bytes:
@@ -224,16 +218,8 @@ DAMAGED = {'prepared_whole': prepared_whole, **KINDS}
 
 
 def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> dict[str, str]:
-    """Forges each file of a folder again and again, signs the manifest above it, and reads it all.
-
-    Args:
-        kind, root: of the folder, and where it is made; what its `Read` asserts holds of all that
-            is read.
-        every: tries each so many-th forgery.
-        signed: otherwise files are damaged, and their manifests stay.
-
-    Returns:
-        {what was forged: 'same', 'other', 'told', or what went wrong}.
+    """{what was forged: 'same', 'other', 'told', or what went wrong} for each so many-th forgery of
+    each file, below a manifest that signs it; not `signed`, files are damaged.
     """
     folder, read = DAMAGED[kind](root)
     whole, found = read(), {}  # which compiles, too
@@ -241,7 +227,7 @@ def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> di
         paths = sorted(path for path in folder.rglob('*') if path.is_file() and path.stat().st_size)
         for number, file in enumerate(paths):
             name, before = file.relative_to(folder).as_posix(), file.read_bytes()
-            if signed and any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE):
+            if signed and any(fnmatch.fnmatch(name, pattern) for pattern in _ELSEWHERE.split()):
                 continue
             above = [parent for parent in file.parents if parent.is_relative_to(folder)]
             manifests = (parent / of for parent in above for of in _MANIFESTS)
@@ -257,6 +243,3 @@ def survey(kind: str, root: pathlib.Path, every: int, signed: bool = True) -> di
                 file.write_bytes(before)
                 manifest.write_bytes(stated)
     return found
-
-
-_MANIFESTS = ('manifest.json', 'config.json', 'model.json')

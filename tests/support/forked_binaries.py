@@ -1,6 +1,4 @@
-"""Runs binaries and scripts without waiting for imports: one process that has imported what they
-need forks for each, which then runs as `python -m opql_jax.X` or `python FILE` would.
-"""
+"""Runs binaries and scripts without waiting for imports: forks of a process that has done them."""
 
 import atexit
 import concurrent.futures.thread
@@ -15,22 +13,15 @@ import sys
 import tempfile
 import threading
 import traceback
-from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = os.environ | {
     'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
 }
 # The tiny size, made tinier.
-ENCODER = [
-    '--gin_file=gin/models/tiny.gin',
-    *(
-        f'--gin.encoder.RelationEncoder.{name}={value}'
-        for name, value in dict(
-            hidden_size=16, num_layers=1, mlp_size=32, relation_dim=8, entity_dim=8
-        ).items()
-    ),
-]
+_SIZES = 'hidden_size=16 num_layers=1 mlp_size=32 relation_dim=8 entity_dim=8'
+ENCODER = ['--gin_file=gin/models/tiny.gin']
+ENCODER += [f'--gin.encoder.RelationEncoder.{size}' for size in _SIZES.split()]
 # seconds; a binary that takes longer hangs, even on a machine with much else to do, and is ended.
 LONGEST = 900
 
@@ -40,26 +31,13 @@ def collect_seldom() -> None:
     gc.set_threshold(100_000, 20, 50)
 
 
-class Done(NamedTuple):
-    """How a command ended; a negative status is the signal that ended it."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 class Binaries:
     """A context manager; `binaries('prepare', '--dry_run')` runs `opql_jax.prepare`."""
 
     def __enter__(self):
-        self._server = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=ENVIRONMENT,
-        )
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, __file__]
+        self._server = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, **pipes)
         return self
 
     def __exit__(self, *_):
@@ -67,24 +45,21 @@ class Binaries:
         self._server.wait()
         self._server.stdout.close()
 
-    def __call__(self, binary: str, *flags) -> Done:
+    def __call__(self, binary: str, *flags) -> subprocess.CompletedProcess:
         """Runs a binary to its end."""
         return self._ask(f'opql_jax.{binary}', flags)
 
-    def script(self, path: pathlib.Path, *arguments, **environment: str) -> Done:
+    def script(self, path: pathlib.Path, *arguments, **environment: str):
         """Runs a script on CPUs, with variables that importing jax does not read."""
         return self._ask(str(path), arguments, environment=environment)
 
-    def _ask(self, program: str, arguments, **how) -> Done:
-        self._server.stdin.write(
-            json.dumps(dict(program=program, arguments=[str(a) for a in arguments], **how)) + '\n'
-        )
+    def _ask(self, program, arguments, **how):
+        request = dict(program=program, arguments=[str(a) for a in arguments], **how)
+        self._server.stdin.write(json.dumps(request) + '\n')
         self._server.stdin.flush()
         if not (answer := self._server.stdout.readline()):
-            raise RuntimeError(
-                f'the process that forks ended with {self._server.wait()} while it ran {program}'
-            )
-        return Done(*json.loads(answer))
+            raise RuntimeError(f'the process that forks ended while it ran {program}')
+        return subprocess.CompletedProcess(program, *json.loads(answer))
 
 
 def _serve():
@@ -107,11 +82,11 @@ def _serve():
                 os.dup2(stderr.fileno(), 2)
                 return json.loads(line)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            texts = [
-                os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
-                for file in (stdout, stderr)
-            ]
-        print(json.dumps([status, *(text.decode(errors='replace') for text in texts)]), flush=True)
+            texts = []
+            for file in (stdout, stderr):
+                file.seek(0)
+                texts.append(file.read().decode(errors='replace'))
+        print(json.dumps([status, *texts]), flush=True)
     return None
 
 

@@ -9,16 +9,8 @@ from opql_jax.corpus.questions import Question
 from opql_jax.kb.answers import Answer, Hop
 
 # Names that a line of JSON or a text file may trip over.
-NAMES = [
-    'Zoë “Ω” Łęcka',
-    '北京',
-    'a\u2028b\x85c',
-    'tab\\t"quote"',
-    "O'Neill [actor]",
-    '𝔘p',
-    'مدينة',
-    'plain',
-]
+NAMES = ['Zoë “Ω” Łęcka', '北京', 'a\u2028b\x85c', 'tab\\t"quote"', "O'Neill [actor]"]
+NAMES += ['𝔘p', 'مدينة', 'plain']
 
 
 class GraphKB:
@@ -31,9 +23,8 @@ class GraphKB:
         self.fails_at = None
         self.answered = 0
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
-        self.memory = types.SimpleNamespace(
-            topic=topic, target=target, rows=lambda entries: entries
-        )
+        rows = lambda entries: entries
+        self.memory = types.SimpleNamespace(topic=topic, target=target, rows=rows)
         self.memory_is_of_text = False
 
     def answer(self, questions):

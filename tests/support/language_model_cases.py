@@ -1,8 +1,5 @@
-"""A small language model over a random memory, for language_model_test.py.
-
-    python tests/support/language_model_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what several meshes compute.
+"""A small language model over a random memory; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what several meshes compute.
 """
 
 import collections
@@ -10,7 +7,6 @@ import functools
 import itertools
 import math
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,17 +34,8 @@ LABELS = np.array([4, 0, 9, 2, -1], np.int32)
 ANSWERS = np.array([[4, 7, 1], [3, -1, -1], [-1, -1, -1], [2, 5, -1], [6, -1, -1]], np.int32)
 
 
-class Setting(NamedTuple):
-    model: LanguageModel
-    params: dict
-    table: np.ndarray  # [n, d_e]
-    topic: np.ndarray
-    target: np.ndarray
-    relations: np.ndarray
-    passages: np.ndarray
-    text: Texts
-
-
+_FIELDS = 'model params table topic target relations passages text'
+Setting = collections.namedtuple('Setting', _FIELDS)
 ENCODER = tiny_encoder.make(entity_dim=8)
 
 
@@ -91,29 +78,17 @@ def make(**options) -> Setting:
     for n in range(TEXTS):
         for t in range(TOPICS):
             gold = text.gold[n, t]
-            own = (passages[gold] == text.passage[n]).any(axis=1) | np.isin(
-                target[gold], text.exclude[n]
-            )
+            own = (passages[gold] == text.passage[n]).any(axis=1)
+            own |= np.isin(target[gold], text.exclude[n])
             kept = [g for i, g in enumerate(gold) if g >= 0 and not own[i] and g not in gold[:i]]
             text.gold[n, t] = kept + [-1] * (3 - len(kept))
-    return Setting(
-        model,
-        params | {'entity_table': table},
-        table,
-        topic,
-        target,
-        draw(ENTRIES, 6),
-        passages,
-        text,
-    )
+    params |= {'entity_table': table}
+    return Setting(model, params, table, topic, target, draw(ENTRIES, 6), passages, text)
 
 
 def combined(drawn):
-    """({target: mass}, mass of null): every topic draws one of its entries or null, and draws that
-    differ are not counted.
-
-    Args:
-        drawn: for each topic ({target: mass}, mass of null).
+    """({target: mass}, mass of null), from the same of each topic: each draws one of its entries or
+    null, and draws that differ are not counted.
     """
     masses, unseen = collections.Counter(), 1e-3 if len(drawn) > 1 else 0.0
     outcomes = [[*entries.items(), (None, null + unseen)] for entries, null in drawn]
@@ -130,23 +105,19 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     """What the model makes of the texts, as numpy arrays."""
     layout = entity_table.Layout(mesh, ENTITIES)
     params = setting.params | {'entity_table': entity_table.place(setting.table, layout)}
-    arrays = None
+    arrays, rng, passages, text = None, jax.random.key(0), setting.passages, setting.text
+    if not train:
+        rng, passages, text = None, None, text._replace(passage=None, exclude=None, gold=None)
     if memory:
-        passages = setting.passages if train else None
-        arrays = shard_memory(
-            setting.topic, setting.target, setting.relations, mesh, passages=passages
-        )
-    rng = jax.random.key(0) if train else None
-    text = setting.text if train else setting.text._replace(passage=None, exclude=None, gold=None)
+        columns = setting.topic, setting.target, setting.relations
+        arrays = shard_memory(*columns, mesh, passages=passages)
 
     def compute(params, text, arrays):
         out = setting.model(params, layout, [text], hops, arrays, rng)
-        ranked = [
-            best_entities(out.prediction, params['entity_table'], layout, k) for k in (ENTITIES, 3)
-        ]
-        loss, accuracy = prediction_loss(
-            out.prediction, LABELS, ANSWERS, params['entity_table'], layout
-        )
+        best = lambda k: best_entities(out.prediction, params['entity_table'], layout, k)
+        ranked = [best(ENTITIES), best(3)]
+        asked = out.prediction, LABELS, ANSWERS, params['entity_table'], layout
+        loss, accuracy = prediction_loss(*asked)
         return loss, (out, setting.model.encode(params, layout, [text], rng), ranked, accuracy)
 
     without_gradient = lambda *arguments: (compute(*arguments), None)
@@ -176,13 +147,8 @@ def main(output):
     for devices in ('1', *MESHES):
         for mixing in ('distributions', 'embeddings'):
             setting = make(entity_layer=1, filter=True, exclude_topic=True, mixing=mixing)
-            found = run(
-                setting,
-                make_mesh(**eight_devices.MESHES[devices]),
-                hops=2,
-                train=True,
-                gradient=True,
-            )
+            mesh = make_mesh(**eight_devices.MESHES[devices])
+            found = run(setting, mesh, hops=2, train=True, gradient=True)
             kept[f'{devices}/{mixing}/prediction'] = found['prediction']
             kept[f'{devices}/{mixing}/entries'] = np.concatenate(found['entries'], axis=1)
             for path, leaf in jax.tree.leaves_with_path(found['gradients']):

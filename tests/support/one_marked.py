@@ -2,52 +2,29 @@
 `MaskedMentions`.
 """
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
-from opql_jax.data.markup import TokenisedPassage
-from opql_jax.data.tokenizer import SpecialIds
+# Tokens from [CLS] to [SEP], the places of [R1] and [R2], entities, and the first tokens of the
+# mentions of other entities, with these.
+MarkedPair = namedtuple(
+    'MarkedPair', 'tokens r1 r2 topic target context_positions context_entities'
+)
+# With the place of [ENT].
+MaskedMention = namedtuple('MaskedMention', 'tokens position entity')
 
 
-class MarkedPair(NamedTuple):
-    """One input of the relation encoder: an ordered pair of mentions in its context."""
-
-    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-    r1: int  # position of [R1], after the masked topic
-    r2: int  # position of [R2], after the masked target
-    topic: int  # entity id
-    target: int  # entity id
-    context_positions: np.ndarray  # [c] int32: first tokens of other entities' mentions
-    context_entities: np.ndarray  # [c] int32
-
-
-class MaskedMention(NamedTuple):
-    """One input of entity pretraining: a passage with one mention hidden."""
-
-    tokens: np.ndarray  # [length] int32, from [CLS] to [SEP]
-    position: int  # position of [ENT]
-    entity: int
-
-
-def mark_pair(
-    passage: TokenisedPassage,
-    i: int,
-    j: int,
-    special: SpecialIds,
-    max_context: int,
-    masked: bool = True,
-) -> MarkedPair:
+def mark_pair(passage, i, j, special, max_context, masked=True):
     """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]).
 
     Not `masked`, names stay before their markers.
 
     Either may come first in the text, but they do not overlap.
 
-    Returns:
-        The marked input. Other mentions stay visible, but for what they share with the masked ones;
-        those of a third entity that are whole are the context for L_el, `max_context` of them,
-        evenly spread. Of several with the same first token only the longest, which comes first, is.
+    Other mentions stay visible, but for what they share with the masked ones; those of a third
+    entity that are whole are the context for L_el, `max_context` of them, evenly spread. Of several
+    with the same first token only the longest, which comes first, is.
     """
     tokens, starts, ends, entities = passage
     row, marks, place_of = [special.cls], {}, {}
@@ -85,7 +62,7 @@ def mark_pair(
     )
 
 
-def mask_mention(passage: TokenisedPassage, i: int, special: SpecialIds) -> MaskedMention:
+def mask_mention(passage, i, special):
     """Replaces mention `i` by [ENT], for RELIC: its entity is retrieved from the context."""
     (a, b), tokens = (passage.starts[i], passage.ends[i]), passage.tokens.tolist()
     row = [special.cls, *tokens[:a], special.ent, *tokens[b:], special.sep]

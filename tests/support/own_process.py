@@ -1,6 +1,4 @@
-"""A process of its own, for what would break the one that the tests run in: what fails inside a
-library may leave limits, open event loops and coroutines behind.
-"""
+"""A process of its own, for what may leave limits, open event loops and coroutines behind."""
 
 import concurrent.futures
 import contextlib

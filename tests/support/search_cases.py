@@ -31,9 +31,8 @@ D_E, D_R, NUM_ENTITIES, ROWS = 17, 19, 11, 301
 K = {'ties': 6, 'filtered': 6, 'few rows': 40, 'many queries': 6, 'excluded': 6, 'passages': 6}
 CASES = tuple(K)
 # Those that are searched in each mode on several devices.
-ON_DEVICES = [(name, 'exact') for name in CASES] + [
-    (name, 'approx') for name in ('few rows', 'many queries', 'passages')
-]
+ON_DEVICES = [(name, 'exact') for name in CASES]
+ON_DEVICES += [(name, 'approx') for name in ('few rows', 'many queries', 'passages')]
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
 GRADIENT_K = 7
@@ -73,28 +72,21 @@ def make(case, draw=None, queries=None):
     topic = np.sort(rng.integers(0, NUM_ENTITIES, rows)).astype(np.int32)
     relations = draw(NUM_ENTITIES, D_R)[topic]
     relations[:, 0] += rng.integers(-1, 2, rows)
-    return Case(
-        draw(queries, D_E),
-        draw(queries, D_R),
-        topic,
-        rng.integers(0, NUM_ENTITIES, rows).astype(np.int32),
-        relations,
-        draw(NUM_ENTITIES, D_E),
-        SearchFilter(
-            # Entities that are no topic of any entry are among them, and unused slots.
-            ids(rng.random((queries, NUM_ENTITIES + 2)) < 0.4)
-            if case in ('filtered', 'few rows', 'many queries')
-            else None,
-            # The first query excludes nothing, the others targets that many entries have.
-            np.stack([np.arange(queries), 2 * np.arange(queries)], axis=1).astype(np.int32) - 1
-            if case == 'excluded'
-            else None,
-            # The first query may find all, the others no entry that was read, among others, in a
-            # passage.
-            np.arange(queries, dtype=np.int32) - 1 if case == 'passages' else None,
-        ),
-        rng.integers(-1, 5, (rows, 2)).astype(np.int32) if case == 'passages' else None,
-    )
+    query_e, query_r = draw(queries, D_E), draw(queries, D_R)
+    target, table = rng.integers(0, NUM_ENTITIES, rows).astype(np.int32), draw(NUM_ENTITIES, D_E)
+    topics = targets = passage = passages = None
+    numbers = np.arange(queries, dtype=np.int32)
+    if case in ('filtered', 'few rows', 'many queries'):
+        # Entities that are no topic of any entry are among them, and unused slots.
+        topics = ids(rng.random((queries, NUM_ENTITIES + 2)) < 0.4)
+    elif case == 'excluded':
+        # The first query excludes nothing, the others targets that many entries have.
+        targets = np.stack([numbers, 2 * numbers], axis=1) - 1
+    elif case == 'passages':
+        # The first query may find all, the others no entry that was read, too, in a passage.
+        passage, passages = numbers - 1, rng.integers(-1, 5, (rows, 2)).astype(np.int32)
+    allowed = SearchFilter(topics, targets, passage)
+    return Case(query_e, query_r, topic, target, relations, table, allowed, passages)
 
 
 def ids(member):

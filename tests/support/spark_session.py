@@ -26,15 +26,7 @@ def java_version() -> int:
 
 @contextlib.contextmanager
 def start(master: str, folder: pathlib.Path, **settings: str):
-    """A session that keeps its files in a folder; skips the test where Spark or its Java is not
-    installed.
-
-    Args:
-        master: such as 'local[1]', this process, or 'local-cluster[2,1,1024]', two workers of one
-            core and 1 GiB.
-        folder: for what it writes.
-        settings: of Spark, in place of these, with `__` for a dot.
-    """
+    """A session with files in a folder; `settings` of Spark replace these, with `__` for a dot."""
     sql = pytest.importorskip('pyspark.sql', reason="pyspark is not installed: the extra 'spark'")
     if (found := java_version()) < JAVA:
         pytest.skip(f'Spark needs Java {JAVA}, here is {found or "none"}')
@@ -53,9 +45,7 @@ def start(master: str, folder: pathlib.Path, **settings: str):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('SPARK_LOCAL_IP', '127.0.0.1')
         patch.setenv('PYSPARK_PYTHON', sys.executable)
-        patch.setenv(
-            'PYTHONPATH', os.pathsep.join(filter(None, [str(REPO), os.environ.get('PYTHONPATH')]))
-        )
+        patch.setenv('PYTHONPATH', str(REPO), prepend=os.pathsep)
         made = sql.SparkSession.builder.master(master).config(map=chosen).getOrCreate()
         try:
             yield made

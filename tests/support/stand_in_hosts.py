@@ -1,19 +1,18 @@
 """Stand-ins for the machines that launch/ starts binaries on.
 
-That for the interpreter notes what it was started with, and ends as the variable CODES tells: a
-word for each time it is started, a code, or `waits` and `deaf` for a process that runs until it is
-asked to stop, and one that does not heed that. That for gcloud keeps the workers of a TPU as
-folders, those of a slice after those of the one before, runs their commands there, and loses them
-to a preemption where there is a file `preempt`. That for sleep takes a fifth of the time.
+The interpreter notes what it was started with, and ends as CODES tells: a word for each start, a
+code, or `waits` and `deaf` for a process that runs until it is asked to stop, and one that does not
+heed that. gcloud keeps workers as folders, and loses them where there is a file `preempt`.
 """
 
-import json
 import os
 import pathlib
 import shlex
 import shutil
 import subprocess
 import sys
+
+import records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -120,9 +119,8 @@ class Host:
         self.stand_in(self.bin / 'python3.11', INTERPRETER)
         self.stand_in(self.bin / 'gcloud', GCLOUD)
         self.stand_in(self.bin / 'hostname', '#!/bin/sh\nbasename "$HOME"\n')
-        self.stand_in(
-            self.bin / 'sleep', f'#!/bin/sh\nexec {shutil.which("sleep")} 0.$(($1 * 2))\n'
-        )
+        sleep = f'#!/bin/sh\nexec {shutil.which("sleep")} 0.$(($1 * 2))\n'
+        self.stand_in(self.bin / 'sleep', sleep)
         ours = 'OPQL_ TPU_ SLURM_ XLA_FLAGS JAX_PLATFORMS NODES NODE_RANK COORDINATOR'.split()
         others = {k: v for k, v in os.environ.items() if not k.startswith(tuple(ours))}
         path = f'{self.bin}:{os.environ["PATH"]}'
@@ -157,15 +155,12 @@ class Host:
     def started(self, number=0):
         """[binary and flags, environment, folder] of each start of a process or worker."""
         log = self.fake / f'started-{number}'
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return records.read(log) if log.exists() else []
 
     def installs(self):
         """What pip was told to install, each time, into the environment."""
-        return [
-            json.loads(line) for line in (self.root / '.venv' / 'installs').read_text().splitlines()
-        ]
+        return records.read(self.root / '.venv' / 'installs')
 
     def calls(self, *verbs):
         """What gcloud was called with, of these verbs."""
-        calls = [json.loads(line) for line in (self.fake / 'calls').read_text().splitlines()]
-        return [call for call in calls if call[3] in verbs]
+        return [call for call in records.read(self.fake / 'calls') if call[3] in verbs]

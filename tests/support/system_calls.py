@@ -1,13 +1,8 @@
-"""Runs a function in child processes, each with a fault at another of the system calls by which it
-changes files.
-
-    python tests/support/system_calls.py MODULE ROOT REQUESTS
-
-Libraries that write natively (Arrow, TensorStore, the Rust of the tokenizers) are seen too, as a
-library in C stands between them and the system (system_calls.c). Each child is a fork of one
-process that has imported everything.
+"""Runs a function in forks, each with a fault at another of the system calls by which it changes
+files; native libraries are seen too, by a library between them and the system (system_calls.c).
 """
 
+import collections
 import contextlib
 import ctypes
 import errno
@@ -22,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from typing import NamedTuple
 
 import pytest
 
@@ -36,42 +30,18 @@ KILLED = -9
 _COUNT = 0
 
 
-class Outcome(NamedTuple):
-    """What came of a run with a fault.
-
-    Attributes:
-        point, kind, name: the number of the call, from 1, the call, and the file.
-        status, said: exit code, or minus the signal, and what the run reported.
-        state: what a reader finds afterwards.
-        content: what there is after the run was repeated without a fault, or the error of that.
-    """
-
-    point: int
-    kind: str
-    name: str
-    status: int
-    said: str
-    state: object
-    content: object
-
-
-class Tried(NamedTuple):
-    """Outcomes, and an undisturbed run's calls (kind, name), states and content."""
-
-    calls: list
-    old: object
-    new: object
-    content: object
-    outcomes: list
+# What came of a run with a fault: at which call, from 1, its kind and file; exit code, or minus the
+# signal; what the run reported; what a reader finds; what there is after the run was repeated.
+Outcome = collections.namedtuple('Outcome', 'point kind name status said state content')
+# Outcomes, and an undisturbed run's calls (kind, name), states and content.
+Tried = collections.namedtuple('Tried', 'calls old new content outcomes')
 
 
 def preload(folder: pathlib.Path) -> pathlib.Path:
     """Compiles the library; skips the test where there is no compiler."""
     compiler = shutil.which('cc') or shutil.which('gcc') or shutil.which('clang')
     if not compiler or sys.platform != 'linux':
-        pytest.skip(
-            'system calls are interposed with a library for Linux, which needs a C compiler'
-        )
+        pytest.skip('system calls are interposed by a library for Linux: needs a C compiler')
     library, source = folder / 'system_calls.so', pathlib.Path(__file__).with_suffix('.c')
     command = [compiler, *'-shared -fPIC -O1 -Wall -Werror -o'.split(), library, source, '-ldl']
     built = subprocess.run(command, capture_output=True, text=True)
@@ -79,9 +49,7 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
     return library
 
 
-def tried(
-    folder: pathlib.Path, module: str, requests: list[tuple[str, str, int | None]]
-) -> list[Tried]:
+def tried(folder: pathlib.Path, module: str, requests) -> list[Tried]:
     """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of
     them, of different kinds.
 
@@ -89,20 +57,13 @@ def tried(
     `state(folder)`, what a reader finds, and `content(folder)`, all that must be the same after
     each run. Both are JSON values.
     """
-    library = preload(folder)
+    environment = {'LD_PRELOAD': str(preload(folder)), 'PYTHONPATH': os.pathsep.join(sys.path)}
+    environment |= {'JAX_PLATFORMS': 'cpu', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0'}
     # In main memory where that can be: the runs wait for nothing but the disk.
     memory = pathlib.Path('/dev/shm')
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as root:
-        environment = {
-            'LD_PRELOAD': str(library),
-            'PYTHONPATH': os.pathsep.join(sys.path),
-            'JAX_PLATFORMS': 'cpu',
-        }
         # What one run compiles, the others find.
-        environment |= {
-            'JAX_COMPILATION_CACHE_DIR': f'{root}/cache',
-            'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
-        }
+        environment['JAX_COMPILATION_CACHE_DIR'] = f'{root}/cache'
         command = [sys.executable, __file__, module, root, json.dumps(requests)]
         ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr[-5000:]
@@ -127,11 +88,8 @@ class _Work:
     def __init__(self, root, work):
         self._root, self._work, self._before = root, work, root / 'before'
         _forked(lambda: work.before(self._before))
-        _warm(
-            lambda folder: (work.run(folder), work.state(folder), work.content(folder)),
-            self._before,
-            root / 'warm',
-        )
+        every = lambda folder: (work.run(folder), work.state(folder), work.content(folder))
+        _warm(every, self._before, root / 'warm')
         status, said, self._calls = self._run(root / 'whole', _COUNT, 0, 0)
         assert status == 0, said
         self._old = self._look(work.state, self._before)

@@ -26,34 +26,25 @@ RECORD = pathlib.Path(__file__).with_suffix('.json')
 # The abstract model, and what gin/t5x sets parameters of.
 _MODEL = 't5x.models.BaseModel'
 _SET_BY_GIN = (
-    't5x.train.train',
-    't5x.infer.infer',
-    't5x.optimizers.OptaxWrapper',
-    't5x.partitioning.PjitPartitioner',
-    't5x.partitioning.default_mesh',
-    't5x.partitioning.standard_logical_axis_rules',
-    't5x.trainer.Trainer',
-    't5x.utils.DatasetConfig',
-    't5x.utils.RestoreCheckpointConfig',
-    't5x.utils.SaveCheckpointConfig',
-)
+    'train.train infer.infer optimizers.OptaxWrapper partitioning.PjitPartitioner trainer.Trainer '
+    'partitioning.default_mesh partitioning.standard_logical_axis_rules utils.DatasetConfig '
+    'utils.RestoreCheckpointConfig utils.SaveCheckpointConfig'
+).split()
 
 
 def installed() -> dict[str, str]:
     """The parameters of each function, by its full name, in the t5x that is installed."""
     parameters = lambda function: ' '.join(inspect.signature(function).parameters)
     found = {}
-    for name in (*_SET_BY_GIN, _MODEL):
+    for name in (*(f't5x.{name}' for name in _SET_BY_GIN), _MODEL):
         module, _, attribute = name.rpartition('.')
         value = getattr(importlib.import_module(module), attribute)
-        methods = (
-            {n: m for n, m in vars(value).items() if inspect.isfunction(m) and n != '__init__'}
-            if name == _MODEL
-            else {}
-        )
-        found |= {f'{name}.{n}': parameters(m) for n, m in sorted(methods.items())}
-        if not methods:
+        if name != _MODEL:
             found[name] = parameters(value)
+            continue
+        for method, function in sorted(vars(value).items()):
+            if inspect.isfunction(function) and method != '__init__':
+                found[f'{name}.{method}'] = parameters(function)
     return found
 
 
@@ -63,12 +54,8 @@ def recorded() -> dict[str, str]:
 
 def methods_of_models() -> dict[str, str]:
     """The recorded parameters of each method of a model."""
-    start = f'{_MODEL}.'
-    return {
-        name.removeprefix(start): parameters
-        for name, parameters in recorded().items()
-        if name.startswith(start)
-    }
+    named = {name.rpartition('.'): parameters for name, parameters in recorded().items()}
+    return {name: parameters for (of, _, name), parameters in named.items() if of == _MODEL}
 
 
 @functools.cache
@@ -83,11 +70,9 @@ def _stand_in() -> None:
             return given
 
         function.__name__, function.__qualname__, function.__module__ = name, name, module_name
-        optional = [
-            inspect.Parameter(p, inspect.Parameter.KEYWORD_ONLY, default=None)
-            for p in parameters.split()
-        ]
-        function.__signature__ = inspect.Signature(optional)  # type: ignore[attr-defined]
+        optional = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+        given = [optional(name, default=None) for name in parameters.split()]
+        function.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
         setattr(module, name, function)
 
 
@@ -117,9 +102,8 @@ def learning_rates(
     """The rates of the first steps: with which the optimizer acts, and which t5x logs."""
     schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
     optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
-    params = {
-        'encoder': {'norm': {'bias': jnp.ones(1)}}
-    }  # decays not, and Adam's step for the same gradient each time is the rate
+    # Which does not decay, and Adam's step for the same gradient each time is the rate.
+    params = {'encoder': {'norm': {'bias': jnp.ones(1)}}}
     moments, rates = optimizer.init(params), []
     for _ in range(steps):
         updates, moments = optimizer.update(params, moments, params)

@@ -5,19 +5,9 @@ import json
 import numpy as np
 import safetensors.numpy
 
-CONFIG = dict(
-    model_type='bert',
-    vocab_size=40,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=12,
-    max_position_embeddings=20,
-    type_vocab_size=2,
-    hidden_act='gelu',
-    layer_norm_eps=1e-12,
-    pad_token_id=0,
-)
+CONFIG = dict(model_type='bert', hidden_act='gelu', layer_norm_eps=1e-12, pad_token_id=0)
+CONFIG |= dict(vocab_size=40, max_position_embeddings=20, type_vocab_size=2, hidden_size=8)
+CONFIG |= dict(num_hidden_layers=2, num_attention_heads=2, intermediate_size=12)
 
 
 def fake_tensors(**config):
@@ -36,11 +26,9 @@ def fake_tensors(**config):
     }
     for i in range(config['num_hidden_layers']):
         layer = f'encoder.layer.{i}.'
-        dense = {f'attention.self.{x}': (hidden, hidden) for x in ('query', 'key', 'value')} | {
-            'attention.output.dense': (hidden, hidden),
-            'intermediate.dense': (mlp, hidden),
-            'output.dense': (hidden, mlp),
-        }
+        square = 'self.query', 'self.key', 'self.value', 'output.dense'
+        dense = {f'attention.{name}': (hidden, hidden) for name in square}
+        dense |= {'intermediate.dense': (mlp, hidden), 'output.dense': (hidden, mlp)}
         for name, shape in dense.items():
             shapes |= {f'{layer}{name}.weight': shape, f'{layer}{name}.bias': shape[:1]}
         for name in ('attention.output.LayerNorm', 'output.LayerNorm'):

@@ -9,8 +9,8 @@ RELATIONS = {
 
 
 def document(title, *sentences, labels=()):
-    """A document from sentences such as '<0 PER Ann Low> lives in <1 LOC Rome> .': tokens apart,
-    clusters numbered; `labels` are triples (head cluster, relation, tail cluster).
+    """A document of sentences such as '<0 PER Ann Low> lives in <1 LOC Rome> .', with numbers of
+    clusters; `labels` are triples (head, relation, tail).
     """
     sents, clusters = [], {}
     for number, sentence in enumerate(sentences):

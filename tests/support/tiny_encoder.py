@@ -2,17 +2,8 @@
 
 from opql_jax.models.encoder import RelationEncoder
 
-SIZES = dict(
-    vocab_size=50,
-    hidden_size=16,
-    num_layers=2,
-    num_heads=2,
-    mlp_size=32,
-    max_length=24,
-    relation_dim=6,
-    entity_dim=5,
-    dropout_rate=0.0,
-)
+SIZES = dict(hidden_size=16, num_layers=2, num_heads=2, mlp_size=32, dropout_rate=0.0)
+SIZES |= dict(vocab_size=50, max_length=24, relation_dim=6, entity_dim=5)
 # Large enough that products outweigh the rest of the FLOPs.
 WIDER = dict(hidden_size=128, num_layers=3, num_heads=4, mlp_size=512, relation_dim=96)
 

@@ -1,12 +1,13 @@
 """A generated world in the files of MSF; the test paragraphs are of other entities."""
 
 import itertools
-import json
 
 from opql_jax.datasets.msf import FOLDERS
 from opql_jax.datasets.synthetic.pages import documents
 from opql_jax.datasets.synthetic.questions import questions
 from opql_jax.datasets.synthetic.world import generate
+
+import records
 
 
 def write(folder):
@@ -16,16 +17,12 @@ def write(folder):
         world, other = generate(seed, 60), 100_000 * seed
         for hops, name in FOLDERS.items():
             place = folder / name / part
-            place.mkdir(parents=True)
             asked = itertools.islice(questions(world, 'train', hops), 40)
-            records = {
-                'paragraphs': [paragraph(i, d, other) for i, d in enumerate(documents(world))],
-                'queries': [query(world, question, other) for question in asked],
-            }
+            paragraphs = [paragraph(i, d, other) for i, d in enumerate(documents(world))]
             of_ten = f'-0000{seed}-of-00010' if hops == 1 else ''
-            for kind, lines in records.items():
-                text = '\n'.join(map(json.dumps, lines))
-                (place / f'{kind}{of_ten}.json').write_text(text, encoding='utf-8')
+            records.write(place / f'paragraphs{of_ten}.json', paragraphs)
+            queries = [query(world, question, other) for question in asked]
+            records.write(place / f'queries{of_ten}.json', queries)
     return folder
 
 
@@ -38,11 +35,9 @@ def paragraph(number, document, other):
         text = document.text[m.start : m.end]
         return {'wikidata_id': wikidata_id(m.entity, other), 'start': m.start, 'text': text}
 
-    about, mentions = (
-        wikidata_id(document.title_entity, other),
-        list(map(mention, document.mentions)),
-    )
-    return {'id': number, 'wikidata_id': about, 'context': document.text, 'mentions': mentions}
+    about, mentions = wikidata_id(document.title_entity, other), map(mention, document.mentions)
+    of = {'id': number, 'wikidata_id': about, 'context': document.text}
+    return of | {'mentions': list(mentions)}
 
 
 def query(world, question, other):

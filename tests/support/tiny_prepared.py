@@ -2,7 +2,9 @@
 them.
 """
 
+import collections
 import dataclasses
+import itertools
 import pathlib
 
 import numpy as np
@@ -22,29 +24,19 @@ WORDS = (
 ).split()
 ENTITIES = 40
 PASSAGES = 120
-SETTINGS = dict(
-    tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True, pair_mode='all', nested=False
-)
+SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True)
+SETTINGS |= dict(pair_mode='all', nested=False)
 SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
 
 
 def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:
-    """Writes all files of a prepared directory: 40 entities, 120 passages, 1-3-hop questions;
-    returns it.
-
-    Args:
-        directory: made if need be.
-        seed: of everything.
-        longest: the most words of a passage. Short ones share a bucket, so a train step compiles
-            fast.
+    """Writes all files of a prepared directory: 40 entities, 120 passages of up to `longest` words,
+    1-3-hop questions; returns it. Short passages share a bucket, so a train step compiles fast.
     """
     rng = np.random.default_rng(seed)
     directory.mkdir(parents=True, exist_ok=True)
-    names = [
-        f'{a}{i} {b}' if i % 3 else f'{a}{i}'
-        for i in range(ENTITIES)
-        for a, b in [rng.choice(WORDS, 2)]
-    ]
+    pairs = (rng.choice(WORDS, 2) for _ in range(ENTITIES))
+    names = [f'{a}{i} {b}' if i % 3 else f'{a}{i}' for i, (a, b) in enumerate(pairs)]
     names = [name.title() for name in names]
     vocab = EntityVocab.from_names(names)
     passages = [_passage(rng, names, longest) for _ in range(PASSAGES)]
@@ -57,18 +49,11 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
     )
     tokenizer = train_wordpiece([text for text, _ in passages], 400)
     vocab.save(directory / 'entities.parquet')
-    _write(
-        directory / 'passages.parquet',
-        tables.PASSAGES,
-        [
-            [f'd{p}' for p in range(PASSAGES)],
-            [names[m[0][2]] for _, m in passages],
-            [m[0][2] for _, m in passages],
-            [text for text, _ in passages],
-            [[0]] * PASSAGES,
-            [[dict(start=a, end=b, entity=e) for a, b, e in m] for _, m in passages],
-        ],
-    )
+    titles = [m[0][2] for _, m in passages]
+    columns = [[f'd{p}' for p in range(PASSAGES)], [names[title] for title in titles], titles]
+    columns += [[text for text, _ in passages], [[0]] * PASSAGES]
+    columns += [[[dict(start=a, end=b, entity=e) for a, b, e in m] for _, m in passages]]
+    _write(directory / 'passages.parquet', tables.PASSAGES, columns)
     _write(directory / 'pairs.parquet', tables.PAIRS, list(zip(*rows)))
     tokenizer.save(str(directory / 'tokenizer.json'))
     records = (
@@ -76,9 +61,9 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
         for text, m in passages
     )
     passage_records.write_passages(directory / passage_records.FILE_NAME, records)
-    targets = {}
+    targets = collections.defaultdict(set)
     for topic, target, *_ in rows:
-        targets.setdefault(topic, set()).add(target)
+        targets[topic].add(target)
     for hops in (1, 2, 3):
         questions = [_question(rng, k, hops, names, targets) for k in range(20 * hops)]
         path = directory / 'questions' / f'{hops}-hop' / 'train.jsonl'
@@ -92,22 +77,16 @@ def write_manifest(directory: pathlib.Path) -> None:
     rows = lambda name: pq.read_metadata(directory / f'{name}.parquet').num_rows
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
     counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))
-    tables.write_manifest(
-        directory, {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts}
-    )
+    stated = {'settings': SETTINGS, 'dropped_entities': {}, 'counts': counts}
+    tables.write_manifest(directory, stated)
 
 
 def set_types(directory: pathlib.Path, split: str, types) -> None:
     """Gives the questions of a split types in turn, which they lack otherwise."""
-    prepared = Prepared(directory)
-    questions = [
-        dataclasses.replace(q, type=types[i % len(types)])
-        for i, q in enumerate(prepared.questions(split))
-    ]
-    write_questions(
-        directory / 'questions' / f'{split}.jsonl',
-        (to_record(question, prepared.vocab) for question in questions),
-    )
+    prepared, kinds = Prepared(directory), itertools.cycle(types)
+    questions = [dataclasses.replace(q, type=next(kinds)) for q in prepared.questions(split)]
+    records = (to_record(question, prepared.vocab) for question in questions)
+    write_questions(directory / 'questions' / f'{split}.jsonl', records)
     write_manifest(directory)
 
 
@@ -145,7 +124,6 @@ def _question(rng, k, hops, names, targets):
 
 
 def _write(path, schema, columns):
-    table = pa.Table.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-    )
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=schema)
     tables.write_table(path, table.to_batches(), schema)

@@ -1,5 +1,6 @@
 """Small corpora for retrieval, written as texts in which names stand in brackets."""
 
+import itertools
 import re
 import zlib
 
@@ -33,9 +34,8 @@ def corpus_of(passages: dict[str, str]) -> Corpus:
                 text += name
         texts.append(text)
     starts = [sentence_starts(text) for text in texts]
-    sentences = [
-        text[a:b] for text, at in zip(texts, starts) for a, b in zip(at, [*at[1:], len(text)])
-    ]
+    cut = lambda text, at: [text[a:b] for a, b in itertools.pairwise([*at, len(text)])]
+    sentences = list(itertools.chain(*map(cut, texts, starts)))
     return Corpus(
         ids=[title.lower() for title in passages],
         titles=list(passages),

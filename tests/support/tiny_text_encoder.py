@@ -3,7 +3,6 @@ readings of its last layer.
 """
 
 import functools
-import json
 import pathlib
 
 import jax
@@ -15,6 +14,7 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training.state import init_params
 
+import records
 import tiny_training
 
 WORDS = (
@@ -32,10 +32,9 @@ def make(tokenizer=TOKENIZER) -> TextEncoder:
     # So large that attention, and with it the padding mask, matters; biases, which begin as 0,
     # matter too.
     rng = np.random.default_rng(0)
-    vary = lambda x: ((x * 5 if x.ndim > 1 else x) + rng.normal(0, 0.05, x.shape)).astype(
-        np.float32
-    )
-    return TextEncoder(module, jax.tree.map(vary, params), tokenizer)
+    vary = lambda x: (x * 5 if x.ndim > 1 else x) + rng.normal(0, 0.05, x.shape)
+    params = jax.tree.map(lambda x: vary(x).astype(np.float32), params)
+    return TextEncoder(module, params, tokenizer)
 
 
 def write_text(folder: pathlib.Path, max_tokens: int = 128, tokenizer=TOKENIZER) -> pathlib.Path:
@@ -43,29 +42,14 @@ def write_text(folder: pathlib.Path, max_tokens: int = 128, tokenizer=TOKENIZER)
     returns the part of the text.
     """
     rng, words = np.random.default_rng(0), WORDS.split()
-    documents = [
-        {
-            'id': name,
-            'title': name,
-            'text': ' '.join(
-                _sentence(rng, words, [name, *rng.permutation(NAMES)[:2]]) for _ in range(9)
-            ),
-        }
-        for name in NAMES
-    ]
-    documents.append(
-        {'id': 'many', 'title': 'Go', 'text': 'Emma met York. ' + 'Go. ' * 40 + 'Lucy saw Emma.'}
-    )
-    folder.mkdir(parents=True)
-    (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, documents)), encoding='utf-8')
+    sentence = lambda name: _sentence(rng, words, [name, *rng.permutation(NAMES)[:2]])
+    texts = {name: ' '.join(sentence(name) for _ in range(9)) for name in NAMES}
+    texts['Go'] = 'Emma met York. ' + 'Go. ' * 40 + 'Lucy saw Emma.'
+    documents = [{'id': name, 'title': name, 'text': text} for name, text in texts.items()]
+    reader = JsonLines(str(records.write(folder / 'corpus.jsonl', documents)))
     tokenizer.save(str(folder / 'tokenizer.json'))
-    prepare(
-        kb=str(folder / 'kb'),
-        reader=JsonLines(str(folder / 'corpus.jsonl')),
-        tokenizer=str(folder / 'tokenizer.json'),
-        max_tokens=max_tokens,
-        drop_above_rate=1.0,
-    )
+    options = dict(tokenizer=str(folder / 'tokenizer.json'), drop_above_rate=1.0)
+    prepare(kb=str(folder / 'kb'), reader=reader, max_tokens=max_tokens, **options)
     return folder / 'kb' / 'text'
 
 
@@ -85,9 +69,8 @@ def hidden(encoder: TextEncoder, tokens) -> np.ndarray:
 
 @functools.cache
 def _hidden(module):
-    return jax.jit(
-        lambda params, tokens: module.apply({'params': params}, tokens, method=module.hidden)
-    )
+    apply = functools.partial(module.apply, method=module.hidden)
+    return jax.jit(lambda params, tokens: apply({'params': params}, tokens))
 
 
 def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
@@ -99,9 +82,8 @@ def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
         topic, target: (first token, last token).
     """
     states = hidden(encoder, tokens)
-    pair = np.concatenate(
-        [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]
-    )
+    halves = [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]
+    pair = np.concatenate(halves)
     code = unit(pair @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
     return np.roll(code, len(code) // 2) if topic > target else code
 

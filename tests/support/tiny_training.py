@@ -27,16 +27,8 @@ from opql_jax.training.trainer import TrainConfig, train
 
 import tiny_prepared
 
-encoder = functools.partial(
-    RelationEncoder,
-    hidden_size=16,
-    num_layers=1,
-    num_heads=2,
-    mlp_size=32,
-    max_length=144,
-    relation_dim=8,
-    entity_dim=8,
-)
+_SIZES = dict(hidden_size=16, num_layers=1, num_heads=2, mlp_size=32, max_length=144)
+encoder = functools.partial(RelationEncoder, **_SIZES, relation_dim=8, entity_dim=8)
 
 # An optimizer of which several devices make what one makes: Adam would blow the rounding of a
 # gradient that is 0 up to a whole step.
@@ -61,9 +53,7 @@ def run(
     on_checkpoint=None,
     **options,
 ) -> dict:
-    """Trains an objective (a small one over entities if None) for a few steps; `options` are those
-    of TrainConfig.
-    """
+    """Trains an objective, or one over entities, for a few steps; `options`: TrainConfig's."""
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
     workdir = pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)

@@ -36,20 +36,18 @@ def main(prepared, model, memory, output, *names):
     if 'OPQL_PROCESSES' in os.environ:
         distributed.initialize()
     relations = lambda: objectives.Relations(rows=16)
-    choices = {
-        **dict.fromkeys(('relations', 'slices', 'stopped'), relations),
-        'follow': lambda: objectives.Follow(
-            memory_dir=memory, splits=('1-hop/train', '2-hop/train'), questions=8, k=8
-        ),
-    }
+    splits = ('1-hop/train', '2-hop/train')
+    choices = dict.fromkeys(('relations', 'slices', 'stopped'), relations)
+    choices['follow'] = lambda: objectives.Follow(
+        memory_dir=memory, splits=splits, questions=8, k=8
+    )
     metrics, parts = {}, dict(text=prepared, memory=memory)
     for name in names:
         if name == 'memory':
             encode, shards = build_lib._encode, []
             build_lib._encode = lambda *given: shards.append(0) or encode(*given)
-            tiny_training.write_memory(
-                prepared, model, pathlib.Path(output, name), shard_rows=SHARD_ROWS
-            )
+            memory_dir = pathlib.Path(output, name)
+            tiny_training.write_memory(prepared, model, memory_dir, shard_rows=SHARD_ROWS)
             encoded = pathlib.Path(output, f'encoded-{name}-{jax.process_index()}')
             encoded.write_text(str(len(shards)))
             continue
@@ -64,12 +62,8 @@ def main(prepared, model, memory, output, *names):
             steps = MANY
             if jax.process_index() == jax.process_count() - 1:
                 be_asked_to_stop(2, pause=0.1)
-        options = dict(
-            num_steps=steps,
-            checkpoint_every=2 * steps // 3,
-            slices=2 if name == 'slices' else None,
-            **PLAIN,
-        )
+        options = PLAIN | dict(num_steps=steps, checkpoint_every=2 * steps // 3)
+        options['slices'] = 2 if name == 'slices' else None
         metrics[name] = tiny_training.run(prepared, workdir, objective, init_from=model, **options)
     if distributed.is_primary():
         pathlib.Path(output, 'metrics.json').write_text(json.dumps(metrics))

@@ -1,11 +1,5 @@
-"""Trains stages over several numbers of devices; run by step_test.py in a process that has 8
-virtual ones.
-
-    python tests/support/train_on_devices.py PREPARED MODEL MEMORY OUTPUT STAGE...
-
-Leaves a workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with the metrics of
-their last steps. The run 'relations-2x4 then 3 then 1' is one that went on twice, with other
-devices.
+"""Trains stages over several numbers of devices, in a process that has 8 virtual ones; leaves a
+workdir OUTPUT/<stage>-<devices> for each run and OUTPUT/metrics.json with their last metrics.
 """
 
 import functools
@@ -31,27 +25,21 @@ def on(devices) -> dict:
 
 
 # 3 does not divide the 40 entities, so that E is padded.
-DEVICES = {
-    'relations': {number: on(number) for number in (1, 8)},
-    'sampled': {number: on(number) for number in (1, 3)},
-    'passages': {number: on(number) for number in (1, 8)},
-    'follow': {number: on(number) for number in (1, 8)},
-    'whole memory': {number: on(number) for number in (1, '2x4')},
-    # The same batch in parts, without dropout, whose masks would be others.
-    'parts': {
-        '1': dict(data_devices=1),
-        '4 by 4': dict(data_devices=4, accumulate_steps=4, remat='layers'),
-        '2 and 2 by 3': dict(data_devices=2, model_devices=2, accumulate_steps=3),
-    },
+MOST = {'relations': 8, 'sampled': 3, 'passages': 8, 'follow': 8, 'whole memory': '2x4'}
+DEVICES = {stage: {number: on(number) for number in (1, most)} for stage, most in MOST.items()}
+# The same batch in parts, without dropout, whose masks would be others.
+DEVICES['parts'] = {
+    '1': dict(data_devices=1),
+    '4 by 4': dict(data_devices=4, accumulate_steps=4, remat='layers'),
+    '2 and 2 by 3': dict(data_devices=2, model_devices=2, accumulate_steps=3),
 }
 
 
 def main(prepared, model, memory, output, *stages):
     assert jax.device_count() == 8, jax.devices()
     relations = functools.partial(objectives.Relations, rows=48, buckets=((48, 48),))
-    follow = functools.partial(
-        objectives.Follow, memory_dir=memory, splits=('2-hop/train',), questions=16, k=8
-    )
+    files = dict(memory_dir=memory, splits=('2-hop/train',))
+    follow = functools.partial(objectives.Follow, **files, questions=16, k=8)
     choices = {
         'relations': relations(),
         'sampled': relations(sampled_entities=2),

@@ -2,24 +2,14 @@
 
 import pathlib
 import re
-from typing import NamedTuple
+from collections import namedtuple
 
 from opql_jax.corpus.name_resolution import fold
 
-
-class Asked(NamedTuple):
-    """A question, its answer, and words of a sentence that says so."""
-
-    question: str
-    answer: str
-    said: str
-
-
-class Trio(NamedTuple):
-    """Documents by title, and questions about them."""
-
-    documents: dict[str, str]
-    asked: list[Asked]
+# A question, its answer, and words of a sentence that says so.
+Asked = namedtuple('Asked', 'question answer said')
+# Documents by title, and questions about them.
+Trio = namedtuple('Trio', 'documents asked')
 
 
 def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:

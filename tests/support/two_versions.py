@@ -1,5 +1,6 @@
 """A knowledge base with all that `compact` removes, made in a moment without an encoder."""
 
+import contextlib
 import pathlib
 import shutil
 
@@ -15,10 +16,7 @@ from opql_jax.retrieval import index as retrieval_index
 import tiny_memories
 import tiny_prepared
 
-PASSAGES = {
-    'Ada Lovelace': 'Ada Lovelace knew [Charles Babbage].',
-    'Charles Babbage': 'He lived in [London].',
-}
+PASSAGES = {'Ada': 'Ada knew [Charles Babbage].', 'Charles Babbage': 'He lived in [London].'}
 ANSWERING = {'text': 'text-2', 'model': 'encoder', 'memory': 'memory-2', 'retrieval': 'retrieval-2'}
 
 
@@ -54,19 +52,10 @@ def write(kb: pathlib.Path) -> pathlib.Path:
 
 def plan_of_memory(memory: pathlib.Path) -> None:
     """Makes a memory without a manifest one that a killed build left."""
-
     shards = [tiny_memories.relations_of]
-
-    def one_shard(rows):
-        if not shards:
-            raise KeyboardInterrupt
-        return shards.pop()(rows)
-
     shutil.rmtree(memory)
-    try:
-        tiny_memories.make(memory, encode=one_shard)
-    except KeyboardInterrupt:
-        pass
+    with contextlib.suppress(IndexError):
+        tiny_memories.make(memory, encode=lambda rows: shards.pop()(rows))
 
 
 def write_results(folder: pathlib.Path) -> None:

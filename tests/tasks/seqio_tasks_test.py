@@ -1,6 +1,4 @@
-"""SeqIO tasks give the batches that an objective is trained on, and sets of questions as they are
-asked and scored.
-"""
+"""SeqIO tasks give the batches of an objective, and sets of questions as they are scored."""
 
 import importlib.util
 
@@ -66,15 +64,6 @@ def dataset(name, seed, split='train', converter=None, **options):
     return seqio.get_dataset(name, None, converter, dataset_split=split, seed=seed, **options)
 
 
-def check_equal(element, batch):
-    """An element has the arrays of a batch, and the targets."""
-    theirs = named_leaves(batch)
-    assert element.keys() == theirs.keys() | {'targets'}
-    for name, value in theirs.items():
-        np.testing.assert_array_equal(element[name], np.atleast_1d(value), err_msg=name)
-        assert element[name].dtype == value.dtype
-
-
 @pytest.mark.parametrize('kind', OBJECTIVES)
 def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, kind):
     objective = OBJECTIVES[kind](asked)
@@ -83,13 +72,15 @@ def test_elements_are_the_batches_of_the_objective_for_a_seed(directory, asked, 
         made = base.batches(objective.source(Prepared(directory), seed), 0, STEPS)
         found = dataset(kind, seed).take(STEPS).as_numpy_iterator()
         for element, batch in zip(found, made, strict=True):
-            check_equal(element, batch)
+            theirs = named_leaves(batch)
+            assert element.keys() == theirs.keys() | {'targets'}
+            for name, value in theirs.items():
+                np.testing.assert_array_equal(element[name], np.atleast_1d(value), err_msg=name)
+                assert element[name].dtype == value.dtype
 
 
 def test_the_defaults_of_get_dataset_work_and_epochs_differ(directory):
-    """SeqIO shuffles by default, which draws at random already have; a pass over eight questions is
-    two steps.
-    """
+    """Draws at random are shuffled already; a pass over eight questions is two steps."""
     opql.register('follow', objectives.Entities(rows=16), directory)  # whose place the next takes
     objective = objectives.Follow(splits=('1-hop/train',), questions=4)
     task = opql.register('follow', objective, directory)
@@ -109,40 +100,21 @@ def test_the_vocabulary_is_the_tokenizer(directory):
     assert said.decode() == words and vocabulary == WordPieceVocabulary(directory)
 
 
-# Sets of questions.
-
-
 @pytest.fixture(scope='module')
-def ask(prepared, tmp_path_factory):
-    """A function that writes questions (words, answers, hops) about entity 0 to a file; an int is
-    an entity's answer.
-    """
-    folder, keys = tmp_path_factory.mktemp('asked'), prepared.vocab.keys
-
-    def write(name, questions):
-        about = {'topics': [[0, len(keys[0])]]}
-        known = lambda answers: [keys[a] if isinstance(a, int) else a for a in answers]
+def sets(prepared, tmp_path_factory):
+    """(training, evaluation) files about entity 0; of some answers none is known, of some one."""
+    keys, folder = [*prepared.vocab.keys, 'Nobody'], tmp_path_factory.mktemp('asked')
+    train = [('met', [1, 2, 3], 1), ('saw', [4, -1], 2), ('built', [-1], 1), ('wrote', [5], 1)]
+    test = [('old', [-1, 7], 2), ('new', [8], 1), ('lost', [-1], 1), ('again ' * 12, [9, 10], 1)]
+    for name, questions in (('train.jsonl', train), ('test.jsonl', test)):
         records = [
-            {'id': str(number), 'question': f'{keys[0]} {words}', **about}
-            | {'answers': known(answers), 'hops': hops}
+            question_records.question_record(
+                str(number), f'[{keys[0]}] {words}', *(keys[a] for a in answers), hops=hops
+            )
             for number, (words, answers, hops) in enumerate(questions)
         ]
         write_questions(folder / name, records)
-        return str(folder / name)
-
-    return write
-
-
-@pytest.fixture(scope='module')
-def sets(ask):
-    """(training, evaluation): of the latter one answer is unknown beside a known one, one question
-    has none that is known.
-    """
-    train = [('met', [1, 2, 3], 1), ('saw', [4, 'Nobody'], 2)]
-    train += [('built', ['Nobody'], 1), ('wrote', [5], 1)]
-    test = [('old', ['Nobody', 7], 2), ('new', [8], 1)]
-    test += [('lost', ['Nobody'], 1), ('again ' * 12, [9, 10], 1)]
-    return ask('train.jsonl', train), ask('test.jsonl', test)
+    return str(folder / 'train.jsonl'), str(folder / 'test.jsonl')
 
 
 def register(prepared, sets, kind='lm', name='opql', **options):
