@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 
 import records
@@ -101,20 +100,6 @@ def test_what_does_not_fit_together_or_cannot_be_written_is_named(
     written = {path.name for path in (run.kb / 'new').rglob('*')}
     assert not written & {'manifest.json', 'metrics.json', 'x'}
     assert not list((run.kb / 'new').rglob('checkpoints/*'))
-
-
-def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_path):
-    first, *others = documents()
-    lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
-    corpus = records.write(tmp_path / 'corpus.jsonl', lines)
-    for binary, settings in (
-        ('prepare', {'CORPUS': corpus, 'prepare.prepare.max_tokens': 136}),
-        ('train', {'TEXT': 'new', 'MODEL': 'trained'}),
-    ):
-        done = run(binary, **settings)
-        assert done.returncode == 0, done.stderr
-    longest = max(len(record.tokens) for record in Prepared(run.kb / 'new').records)
-    assert longest == 136 - markup.MARKUP_ROOM
 
 
 @pytest.mark.parametrize('binary', GIN)

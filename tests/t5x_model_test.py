@@ -146,49 +146,6 @@ def test_loss_and_gradient_are_those_of_the_objective(name, world):
 
 
 @pytest.mark.slow
-def test_elements_are_trained_on_as_one_batch(world):
-    """As the shards of several processes are; without a key nothing drops out."""
-    model = make_model('relations', world)
-    params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
-    batch = stacked(*(shard[0] for shard in shards))
-    together = jax.tree.map(lambda *arrays: np.concatenate(arrays), *(shard[0] for shard in shards))
-    reference = reference_loss(model, False)
-    expected, _ = reference(params, together, jax.random.key(9))
-    loss, _ = jax.jit(model.eval_fn)(params, batch)
-    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-    scores = jax.jit(model.score_batch)(params, batch)
-    each = [-float(reference(params, shard[0], jax.random.key(0))[0]) for shard in shards]
-    np.testing.assert_allclose(scores, each, rtol=1e-5)
-    assert abs(np.mean(each) + float(expected)) > 1e-3
-    relations, pairs = jax.jit(model.predict_batch_with_aux)(params, batch)
-    for at, shard in enumerate(shards):
-        topics = np.concatenate([bucket.topic for bucket in shard[0].pairs])
-        assert relations[at].shape == (len(topics), 8)
-        assert sorted(topics) == sorted(pairs['topic'][at].tolist())
-    used = pairs['topic'] >= 0
-    assert used.any() and np.abs(relations[used]).max() > 0.01
-
-
-@pytest.mark.slow
-def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not_trained_on(world):
-    model = make_model('follow', world)
-    params, batches = start(model), by_hops(model)
-    evaluate, reference = jax.jit(model.eval_fn), reference_loss(model, False)
-
-    def at(*hops):
-        first, second = (batches.get(number, batches[2]) for number in hops)
-        stated = {'hops': np.array(hops, np.int32)[:, None]}
-        return evaluate(params, stacked(first, second) | stated)
-
-    for hops, batch in batches.items():
-        expected, scalars = reference(params, batch, jax.random.key(1))
-        loss, metrics = at(hops, hops)
-        assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        check_metrics(metrics, loss, scalars)
-    assert all(np.isnan(at(*hops)[0]) for hops in ((1, 2), (3, 3), (0, 0)))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_every_parameter_has_named_axes(name, world):
     model = make_model(name, world)

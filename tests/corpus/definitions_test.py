@@ -1,6 +1,3 @@
-import json
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,17 +75,6 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
     for whole in (text, f'{text} is a river.'):
         if (name := subject(whole)) is not None:
             assert name in whole and name == name.strip() and not name[0].islower()
-
-
-def test_subjects_of_passages_are_their_titles(shared_data):
-    lines = (shared_data / 'multihop/musique_corpus.jsonl').read_text(encoding='utf-8').splitlines()
-    found = [(r['title'], name) for r in map(json.loads, lines) if (name := subject(r['text']))]
-    bare = lambda name: re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))
-    words = lambda name: {*bare(name)} - {'the', 'a', 'an'}
-    agree = [words(title) <= words(name) or words(name) <= words(title) for title, name in found]
-    # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with
-    # 'Michael Granger'.
-    assert len(found) > 0.55 * len(lines) and sum(agree) > 0.93 * len(found)
 
 
 @pytest.mark.parametrize(

@@ -117,14 +117,6 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
     assert f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base' in caplog.text
 
 
-def test_a_manifest_is_not_read_where_all_is_named(folder):
-    folder.path.mkdir()
-    folder.manifest.write_text('{')
-    assert folder.choose(**PARTS) == PARTS
-    with pytest.raises(InputError, match='not valid JSON'):
-        folder.choose(**PARTS | {'memory': None})
-
-
 STATED = [
     ({'format': 'opql-memory'}, 'not the manifest of a knowledge base'),
     ({'index': 'x'}, 'not what this program writes: Object contains unknown'),

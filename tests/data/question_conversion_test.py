@@ -104,16 +104,6 @@ def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(te
     assert [text[start:end] for start, end, _ in found] == ([mention] if mention else [])
 
 
-def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
-    topics = [
-        ('low', ['Low']), ('house', ['House of Low']), ('other', ['Ash']), ('ash', ['ash']),
-        ('tree', ['Ash Tree']),
-    ]  # fmt: skip
-    known = {'low', 'ash', 'house', 'tree'}
-    found = find_topics('did Ash see the house of low?', topics, known)
-    assert found == [(4, 7, 'ash'), (16, 28, 'house')]
-
-
 # Other formats.
 
 

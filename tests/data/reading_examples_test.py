@@ -14,7 +14,6 @@ from opql_jax.data import reading_examples
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.relation_questions import own_templates
 from opql_jax.datasets.docred import AnnotatedDocument
-from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 PEOPLE = ['Ann Low', 'José Dee', 'Max Hill', 'Kim Stone', 'Lucy Orr']
 WORKS = ['Red River', 'Night Song', 'The Mill', 'Old Bridge']
@@ -173,21 +172,6 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
         assert helps_where_it_answers(example)
         unstated += not is_here
     assert 50 < unstated < 150
-
-
-def labelled(text, topic, target, relation):
-    place = lambda name: (text.index(name), text.index(name) + len(name))
-    return LabelledSentence(text, place(topic), place(target), relation)
-
-
-def test_a_made_question_is_answered_by_what_its_sentence_states():
-    sentences = [
-        labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
-        labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
-    ]
-    for example in reading_examples.from_labelled(sentences, rng(), 2):
-        assert answers(example) <= {'York', 'Bergen', 'Ann Low', 'Max Hill'}
-        assert example.answers or not any(example.supports)
 
 
 def test_a_step_of_a_question_is_answered_by_what_the_next_is_about():

@@ -65,14 +65,6 @@ def test_a_record_with_a_bad_field_is_left_out(tmp_path, name, change, reason):
     check(tmp_path, name, json.dumps(record).encode(), reason)
 
 
-def test_a_file_without_entities_is_not_taken_for_none(tmp_path):
-    write(tmp_path)
-    (tmp_path / 'entities.jsonl').write_text('')
-    reader = JsonLines(str(tmp_path / 'corpus.jsonl'), str(tmp_path / 'entities.jsonl'))
-    vocab, _ = reader.read(str(tmp_path / 'r'))
-    assert len(vocab) == 0
-
-
 def test_bad_lines_of_all_files_are_listed_together(tmp_path):
     reader, rejected = write(tmp_path, 'corpus.jsonl', b'x'), tmp_path / 'rejected.jsonl'
     for path in (tmp_path / 'entities.jsonl', tmp_path / 'questions' / 'train.jsonl'):

@@ -36,16 +36,6 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     assert question.answers and not question.unknown_answers
 
 
-def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
-    files = readers.identity(Msf(str(folder), 'test', (1, 3)))['files']
-    assert [*files] == [
-        'onehop/test/paragraphs-00001-of-00010.json',
-        'onehop/test/queries-00001-of-00010.json',
-        'threehop/test/paragraphs.json',
-        'threehop/test/queries.json',
-    ]
-
-
 @pytest.mark.parametrize(
     ('part', 'hops', 'message'),
     [('dev', (1,), "part='dev' is not"), ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3')],

@@ -89,14 +89,6 @@ def test_missing_files_are_named(load, put, name, file, advice):
         load(name, 'train')
 
 
-def test_types_must_be_as_many_as_questions(load, put):
-    put_metaqa(put, 1)
-    put('1-hop/qa_train_qtype.txt', 'film_to_maker')
-    said = 'qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines'
-    with pytest.raises(InputError, match=said):
-        load('opql_metaqa/1-hop', 'train')
-
-
 WIKI = (
     '1 Kismet\n2 Kismet is a film by Ann Lee.\n3 Ann Lee wrote it.\n\n1 Top Hat\n2 A musical.\n\n'
     '1 Nothing More\n'

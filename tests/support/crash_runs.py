@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import types
 
 import numpy as np
@@ -43,16 +42,6 @@ def _file_digests(folder, manifest):
 # prepare: two parts of passages, and two of records.
 
 
-def _corpus(before):
-    names = ['Ann', 'Bob', 'Eve', 'Zoë']
-    lines = []
-    for i in range(8):
-        title, other = names[i % 4], names[(i + 1 + i // 4) % 4]
-        text = f'{title} knows {other} since {1900 + i}.'
-        lines.append({'id': str(i), 'title': title, 'text': text})
-    (before.parent / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
-
-
 def _prepared_state(folder):
     try:
         prepared = Prepared(folder)
@@ -64,6 +53,7 @@ def _prepared_state(folder):
 
 
 _prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
+_corpus = lambda before: prepare_by_parts.write_corpus(before.parent)
 prepare = _work(_prepare, _prepared_state, _corpus)
 
 # A knowledge base of plain text: made, and changed.

@@ -193,26 +193,6 @@ def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_li
 # Starting points, lineage and steps.
 
 
-@pytest.mark.parametrize('start', ['init_from', 'bert_folder'])
-def test_a_run_does_not_start_from_other_parameters_than_it_states(
-    world, tmp_path, monkeypatch, start
-):
-    workdir, describe = copied(world / 'model', tmp_path), trainer.lineage_lib.describe_run
-
-    def describe_and_train_further(*arguments):
-        with Checkpoints(workdir) as store:
-            params, meta = store.load()
-            further = jax.tree.map(lambda x: x + 1, params)
-            store.save(9, further, {'count': np.zeros(1)}, {'lineage': meta['lineage']})
-        return describe(*arguments)
-
-    monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
-    said = f'{workdir} was trained further or replaced while it was read'
-    with pytest.raises(InputError, match=said):
-        tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
-    assert Checkpoints(tmp_path / 'work').latest_step() is None
-
-
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
 @pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
 def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(

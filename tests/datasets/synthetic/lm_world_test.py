@@ -95,19 +95,6 @@ def test_changed_text_gives_each_held_out_subject_another_object_of_the_kind_it_
         assert frozenset((subject, object)) not in related
 
 
-def test_questions_mark_their_topics_and_have_an_id_of_their_own(world, questions):
-    names, ids = dict(zip(world.keys, world.names)), set()
-    for name, rows in questions.items():
-        assert rows and all(row['id'].startswith(f'{name}-') for row in rows)
-        for row in rows:
-            marked = [row['question'][start:end] for start, end in row['topics']]
-            assert marked == [names[key] for key in row['entities']]
-            assert row['answers'] and set(row['answers']) <= set(names)
-        assert len({row['question'] for row in rows}) == len(rows)
-        ids |= {row['id'] for row in rows}
-    assert len(ids) == sum(map(len, questions.values()))
-
-
 def split_by_kind(rows):
     """Questions of 1 hop, of 2 hops, and about two topics."""
     single = [row for row in rows if len(row['entities']) == 1]

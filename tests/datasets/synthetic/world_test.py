@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from opql_jax.corpus import documents as records
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.datasets.synthetic import pages
 from opql_jax.datasets.synthetic.questions import (
@@ -52,18 +51,6 @@ def test_every_sentence_states_one_relation_or_none_and_the_text_states_exactly_
     expected = {(n, world.keys[s], world.keys[o]) for n, joined in pairs.items() for s, o in joined}
     canonical = lambda fact: (fact[0], *sorted(fact[1:])) if RELATIONS[fact[0]].symmetric else fact
     assert set(map(canonical, facts)) == set(map(canonical, expected))
-
-
-def test_documents_are_valid_and_mentions_spell_their_entities(world, documents):
-    names = dict(zip(world.keys, world.names))
-    for document in documents:
-        records.validate(document, names)
-        assert document.title == names[document.title_entity]
-        for mention in document.mentions:
-            assert document.text[mention.start : mention.end] == names[mention.entity]
-        starts = [mention.start for mention in document.mentions]
-        assert starts == sorted(starts)
-    assert any(not name.isascii() for name in names.values())
 
 
 def test_linking_by_name_finds_exactly_the_mentions(world, documents):
