@@ -1,6 +1,5 @@
 """`opql ask` without a question: lines of a pipe, and a prompt at a terminal."""
 
-import contextlib
 import functools
 import json
 import os
@@ -143,31 +142,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert 'Charles Babbage' in terminal.read_until('\n? ')
         terminal.type(':quit\n')  # while the answer that was stopped is still computed
         assert terminal.shell.wait(60) == 0
-
-
-# An interrupt inside of a callback of the garbage collector is lost with a warning.
-@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
-def test_ctrl_c_at_any_microsecond_of_a_line_raises_nothing_else(kb, capsys):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before, prompt = signal.signal(signal.SIGALRM, interrupt), Prompt(kb, 5)
-    stopped = 0
-    try:
-        for number in range(1500):  # a wait in a condition raised RuntimeError in some 5 of them
-            with contextlib.suppress(KeyboardInterrupt):
-                stopped += 1
-                signal.setitimer(signal.ITIMER_REAL, (1 + number % 200) * 1e-6)
-                prompt.run(':help')
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                stopped -= 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert stopped
-    capsys.readouterr()
-    prompt.run(DESIGNED)
-    assert 'Charles Babbage' in capsys.readouterr().out
 
 
 def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_path, capsys):

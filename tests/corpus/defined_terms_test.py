@@ -1,16 +1,11 @@
 """Terms and acronyms that texts define in brackets, in their own and in other documents."""
 
-import re
-
 import pytest
 
 from opql_jax.corpus.defined_terms import defined_terms, defines
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
-from opql_jax.corpus.spans import Span
 from tests.support.marked_spans import marked
-
-import linear_time
 
 
 def read(text):
@@ -87,14 +82,3 @@ def test_a_surname_that_stands_where_a_place_does_is_one():
     moved = '[Harriet Lincoln|person] moved to [Lincoln|place].'
     ((names,), _) = resolved(f'{moved} [Lincoln|person] works in [Lincoln|person] now.')
     assert names == ['Harriet Lincoln', 'Lincoln'] * 2
-
-
-@pytest.mark.parametrize(
-    'unit', [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the ']
-)
-def test_time_is_linear_in_the_text(unit):
-    def define(text):
-        found = re.finditer('A B', text)
-        defined_terms(text, [Span(*match.span(), 'organisation') for match in found])
-
-    linear_time.check(define, unit * (10_000 // len(unit)) + 'x')

@@ -12,7 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import PassageAlignSettings, PassageAlignSource
-from opql_jax.data.sources.base import from_named_leaves, named_leaves
+from opql_jax.data.sources.base import named_leaves
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.follow import FollowSource
 from opql_jax.data.sources.relations import PairPacker, RelationSettings, RelationSource
@@ -86,19 +86,6 @@ def test_a_batch_is_a_function_of_seed_step_and_shard_and_shapes_are_always_the_
     assert all(other == first for other in others)
     for k, (_, dtype) in first.items():
         assert dtype == (bool if k.endswith('anchor') else np.int32)
-
-
-@pytest.mark.parametrize('name', SOURCES)
-def test_a_batch_is_rebuilt_from_its_named_arrays(prepared, name):
-    source = make(name, prepared)
-    leaves = named_leaves(source[1])
-    again = from_named_leaves(source[0], leaves)
-    assert same(again, source[1]) and type(again) is type(source[1])
-    buckets = sorted({path.split('/')[0] for path in leaves if path.count('/') == 2})
-    assert all(f'{field}/0/tokens' in leaves for field in buckets)
-    # Another source may have fewer buckets.
-    fewer = {p: x for p, x in leaves.items() if p.count('/') < 2 or p.split('/')[1] == '0'}
-    assert named_leaves(from_named_leaves(source[0], fewer)).keys() == fewer.keys()
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@ killed.
 """
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory.build import AVERAGED_MENTIONS, EntryTable
+from opql_jax.memory.build import AVERAGED_MENTIONS
 
 from tiny_memories import HASHES, digest_of_tree, make, make_table, relations_of
 
@@ -83,33 +82,3 @@ def test_a_rerun_with_other_inputs_is_refused_naming_them(tmp_path, change, fini
 def test_bad_input_is_named(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         make(tmp_path, **options)
-
-
-def mention(start, end, entity):
-    return {'start': start, 'end': end, 'entity': entity}
-
-
-PASSAGES = pa.table(
-    {
-        'text': ['Éa met Bo. They left.  Then Cy came.', 'Dee saw Bo.', 'No mention.'],
-        'sentence_starts': [[0, 11, 23], [0], [0]],
-        'mentions': [
-            [mention(0, 2, 0), mention(7, 9, 1), mention(28, 30, 2)],
-            [mention(0, 3, 3), mention(8, 10, 1)],
-            [],
-        ],
-    }
-)
-
-
-def test_mined_pairs_get_the_spans_of_their_mentions_and_sentences():
-    columns = ('topic', 'target', 'passage', 'topic_mention', 'target_mention')
-    rows = np.array([(0, 2, 0, 0, 2), (1, 0, 0, 1, 0), (3, 1, 1, 0, 1)])
-    table = EntryTable.from_pairs(dict(zip(columns, rows.T)), PASSAGES)
-    texts = [PASSAGES['text'][i].as_py() for i in table.passage]
-    places = lambda span: (getattr(table, f'{span}_{end}') for end in ('start', 'end'))
-    cut = lambda span: [text[a:b] for text, a, b in zip(texts, *places(span))]
-    assert cut('topic') == ['Éa', 'Bo', 'Dee']
-    assert cut('target') == ['Cy', 'Éa', 'Bo']
-    assert cut('topic_sentence') == ['Éa met Bo. ', 'Éa met Bo. ', 'Dee saw Bo.']
-    assert cut('target_sentence') == ['Then Cy came.', 'Éa met Bo. ', 'Dee saw Bo.']

@@ -143,19 +143,3 @@ def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_an
         (tmp_path / 'a' / name).write_bytes(whole)
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(lambda _: TextEncoder.load(tmp_path / 'a'), range(8)))) == 1
-
-
-@pytest.mark.parametrize('buckets', [0, 8])
-def test_the_parameters_that_are_read_are_those_of_the_module(tmp_path, buckets):
-    module = ENCODER.module.clone(relative_buckets=buckets, num_layers=3, entity_dim=0)
-    position = np.zeros(1, np.int32)
-    init = lambda: module.init(jax.random.key(0), np.zeros((1, 8), np.int32), position, position)
-    shapes = jax.eval_shape(init)['params']
-    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
-    released.write(tmp_path / 'a', module, params, ENCODER.tokenizer.to_str(), CARD)
-    found = released.read(tmp_path / 'a')[1]
-    assert jax.tree.map(np.shape, found) == jax.tree.map(np.shape, params)
-    damaged = {name: value for name, value in params.items() if name != 'layers_1'}
-    released.write(tmp_path / 'b', module, damaged, ENCODER.tokenizer.to_str(), CARD)
-    with pytest.raises(ManifestError, match='has no layers_1.attention_norm.bias'):
-        released.read(tmp_path / 'b')

@@ -171,25 +171,6 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage
     assert 'damaged' not in str(error.value) and digest_of_tree(copy) == before
 
 
-def test_other_wordings_are_told_by_what_is_in_their_file_and_not_by_where_it_lies(world, tmp_path):
-    def train(name, text, num_steps):
-        lines = ''.join(f'{kind}\t{text}\n' for kind in TYPES)
-        (tmp_path / name).write_text(lines, encoding='utf-8')
-        stage = follow(world / 'memory', wordings=str(tmp_path / name) if text else '')
-        start = dict(num_steps=num_steps, init_from=str(world / 'model'))
-        tiny_training.run(world / 'prepared', tmp_path / 'run', stage, **start)
-
-    train('a.tsv', 'never [X] again', 2)
-    train('b.tsv', 'never [X] again', 3)
-    for other in ('ever [X]', ''):
-        with pytest.raises(trainer.TrainingError, match='as another run .*wordings_hash was '):
-            train('c.tsv', other, 4)
-    with Checkpoints(tmp_path / 'run', read_only=True) as checkpoints:
-        lineage = checkpoints.meta()['lineage']
-    assert str(tmp_path) not in repr(lineage)
-    assert objectives.ANSWERING['Follow'].from_lineage(lineage).wordings == ''
-
-
 # Starting points, lineage and steps.
 
 
