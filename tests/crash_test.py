@@ -1,6 +1,4 @@
-"""Whatever ends a run, at whatever system call: readers find the state before it or after it, and
-the same run again completes it. CI tries some calls of each kind, `-m slow` all of them.
-"""
+"""Whatever ends a run, readers find the state before or after it, and a rerun completes it."""
 
 import collections
 

@@ -1,6 +1,4 @@
-"""The approximate index of a memory: what it returns and how much it finds, whose files a build
-removes, and what is refused.
-"""
+"""The approximate index of a memory: what it finds, removes and refuses."""
 
 import contextlib
 import json
@@ -51,9 +49,7 @@ def best_of(scores, k):
 
 
 def recall_of(index, memory, queries):
-    """The share [B] of the best K that an index finds, by score, as some keys are there more than
-    once and any of them is right.
-    """
+    """The share [B] of the best K that an index finds, by score, as some keys are there twice."""
     scores = scores_of(queries, memory)
     worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
     found = np.take_along_axis(scores, index.search(*queries, K)[1], axis=1)
@@ -61,9 +57,7 @@ def recall_of(index, memory, queries):
 
 
 def check(found, dense, k):
-    """What holds for every search: the rows' own scores, in order, no row twice, no slot unused but
-    for want of rows.
-    """
+    """Scores are the rows' own, in order, no row is there twice, and no slot is left unused."""
     scores, rows = found
     batch, size = dense.shape
     used = min(k, size)

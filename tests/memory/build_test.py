@@ -1,6 +1,4 @@
-"""Building a memory: which entries, in which order, from which mentions; and builds that are
-killed.
-"""
+"""Building a memory: which entries, of which mentions; and builds that are killed."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Relation following against a slow float64 reference that scores every row of the memory and
-masks.
-"""
+"""Relation following against a float64 reference that scores every row and masks."""
 
 import functools
 
@@ -22,9 +20,7 @@ BATCHES = [B, follow_lib.GROUP, 3 * follow_lib.GROUP - 3]
 
 
 def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
-    """A random memory over NUM_ENTITIES entities, some of which have no entries, and its entity
-    table.
-    """
+    """A random memory, in which some entities have no entries, and its entity table."""
     topic = np.sort(rng.choice([0, 2, 3, 6, 8], size=num_rows)).astype(np.int32)
     target = rng.integers(0, NUM_ENTITIES, num_rows).astype(np.int32)
     draw = (lambda *s: rng.integers(-1, 2, s)) if whole_numbers else (lambda *s: rng.normal(size=s))

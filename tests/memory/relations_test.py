@@ -1,6 +1,4 @@
-"""Memories whose relations are sums of halves of mentions: the same relations as if each were
-stored, whatever is done to the memory.
-"""
+"""Relations as sums of halves of mentions are those that would be stored a row a pair."""
 
 import numpy as np
 import pytest
@@ -91,9 +89,7 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
 
 @pytest.fixture
 def updated(tmp_path):
-    """A memory of two segments with deleted entries,
-    and the relations of its living entries by id.
-    """
+    """A memory of two segments with deleted entries, and the relations of the others by id."""
     build(tmp_path)
     first, second = make_table(), make_table(12, seed=1)
     known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))

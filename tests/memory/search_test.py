@@ -1,6 +1,4 @@
-"""Search of the whole memory against a float64 reference, on one device here and on up to 8 in
-another process.
-"""
+"""Search of the whole memory against a float64 reference, on one device and on up to 8."""
 
 import dataclasses
 import math
@@ -43,9 +41,7 @@ top_k = jax.jit(search.top_k, static_argnames='k')
 
 @pytest.fixture
 def patched(monkeypatch):
-    """Searches as on another kind of device, or with other constants of the modules that search;
-    nothing compiled is left before or after.
-    """
+    """Searches as on another device, or with other constants; what was compiled is dropped."""
 
     def patch(platform=None, **values):
         if platform:

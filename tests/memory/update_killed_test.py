@@ -1,6 +1,4 @@
-"""Updates of a memory that are stopped, that fail, and that have readers and other writers beside
-them.
-"""
+"""Updates of a memory that are stopped, and readers and files of others beside them."""
 
 import concurrent.futures
 import contextlib
@@ -82,9 +80,7 @@ def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept
 
 
 class Interrupted:
-    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has
-    encoded.
-    """
+    """An encoder that is stopped at the `after`-th shard; counts what it has encoded."""
 
     def __init__(self, after=None):
         self.after, self.shards = after, 0

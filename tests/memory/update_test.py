@@ -1,6 +1,4 @@
-"""Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they
-refuse.
-"""
+"""Injecting, deleting and compacting: what a memory then holds, and what they refuse."""
 
 import pathlib
 import tempfile
@@ -71,9 +69,7 @@ class Model:
 
 
 def check(memory, model):
-    """The memory is what the model says, its rows are sorted, and its ranges are those of the
-    topics.
-    """
+    """The memory is what the model says; rows are sorted, and ranges those of the topics."""
     assert entries_of(memory) == model.entries
     assert len(memory) == len(model.entries) and memory.manifest.next_entry == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))

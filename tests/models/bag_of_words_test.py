@@ -1,6 +1,4 @@
-"""The KV-memory's encoder: a bag of the words around two mentions, with what is done with any
-encoder.
-"""
+"""The KV-memory's encoder: a bag of the words around two mentions."""
 
 import jax
 import numpy as np

@@ -1,6 +1,4 @@
-"""Checkpoints of BERT and its relatives in the relation encoder, against the models of
-transformers.
-"""
+"""Checkpoints of BERT and its relatives, against the models of transformers."""
 
 import functools
 import json
@@ -40,9 +38,7 @@ def load(folder):
 
 
 def assert_like_torch(transformers, folder, rows, pad=0):
-    """Hidden states of the rows, padded to one length and each alone, are those of transformers,
-    where `pad` is padding and not 0.
-    """
+    """Hidden states of rows, padded and alone, are those of transformers, which pads with `pad`."""
     import torch
 
     reference = transformers.AutoModel.from_pretrained(folder, attn_implementation='eager').eval()

@@ -1,6 +1,4 @@
-"""Counted FLOPs are those that the compiler counts, and peaks are known by the names that JAX gives
-devices.
-"""
+"""FLOPs are those that the compiler counts; peaks are known by the names of devices."""
 
 import jax
 import pytest

@@ -1,6 +1,4 @@
-"""OPQL-LM against a slow reference in float64, and what its memory,
-null and hops do to an answer.
-"""
+"""OPQL-LM against a slow reference: what memory, null and hops do to an answer."""
 
 import collections
 import functools
@@ -26,9 +24,7 @@ def softmax(x):
 
 
 def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
-    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the
-    transformer makes of the texts, in float64.
-    """
+    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, in float64."""
     own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
     null, no_entity, w_v = (
@@ -212,9 +208,7 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
 
 
 def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
-    """-log of the mass of all answers, written out over all entities: to the vector, to lambda and
-    beta, and to E.
-    """
+    """-log of the mass of all answers, with its gradients to the vector, to lambda, beta and E."""
     rng = np.random.default_rng(0)
     layout = Layout(make_mesh(1), cases.ENTITIES)
     used = np.array([[True, True], [True, False], [False, False]])

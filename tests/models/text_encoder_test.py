@@ -1,6 +1,4 @@
-"""Relations of pairs and of questions in any text, against float64 readings of the last layer, one
-text at a time.
-"""
+"""Relations of pairs and of questions in any text, against float64 readings one by one."""
 
 import numpy as np
 import pytest

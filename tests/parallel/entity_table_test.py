@@ -1,6 +1,4 @@
-"""Softmax over a row-sharded entity table against float64, on one device here and on up to 8 in
-another process.
-"""
+"""Softmax over a row-sharded entity table against float64, on one device and up to 8."""
 
 import math
 import pathlib
@@ -39,9 +37,7 @@ def layout_of(case):
 
 
 def reference(case):
-    """(loss [M], correct [M], gradients to the vectors and to the table) from float64, with all
-    scores at once.
-    """
+    """(loss [M], correct [M], gradients to vectors and table) from all scores in float64."""
     vectors, table = case.vectors.astype(np.float64), case.table.astype(np.float64)
     scores, linked = vectors @ table.T, case.labels >= 0
     lse = np.logaddexp.reduce(scores, axis=1, keepdims=True)
@@ -137,9 +133,7 @@ def test_lookup_gives_the_rows_of_the_ids(on_devices, devices):
 
 
 def test_no_array_of_the_train_step_holds_all_entities(on_devices):
-    """Nor all rows of one device at once for all mentions, before, in or after a collective; the
-    optimizer included.
-    """
+    """Nor all rows of one device for all mentions, in a collective or the optimizer either."""
     shapes = on_devices[1]['8']
     assert (cases.M, cases.DIM) in shapes
     assert (13, cases.DIM) in shapes

@@ -45,9 +45,7 @@ class Case(NamedTuple):
 
 
 def make(name):
-    """A case by name: mention vectors, labels of which some are missing, E, and a weight of each
-    mention's loss.
-    """
+    """A case by name: mentions, labels, some of them missing, E, and weights of the losses."""
     rng, n = np.random.default_rng(CASES.index(name)), NUM_ENTITIES[name]
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     if name == 'ties':
@@ -64,9 +62,7 @@ def make(name):
 
 
 def far():
-    """A case whose first mentions, those of the first slices, have scores too far from those of a
-    few rows to be summed from these.
-    """
+    """A case whose first mentions have scores too far from those of a few rows."""
     case = make('uneven')
     return case._replace(
         vectors=case.vectors
@@ -83,9 +79,7 @@ def placed(case, layout):
 
 
 def with_gradients(loss_of, case, layout):
-    """(loss [M], correct [M], gradient of the weighted loss to the vectors and to the table) of
-    `loss_of(vectors, table)`.
-    """
+    """(loss [M], correct [M], gradients of the weighted loss) of `loss_of(vectors, table)`."""
 
     def weighted(vectors, table):
         loss, correct = loss_of(vectors, table)

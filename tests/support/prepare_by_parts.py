@@ -1,6 +1,4 @@
-"""Preparing a corpus of a few documents in more than one part; in one thread at a time, as
-constants are set for it.
-"""
+"""Preparing a corpus of a few documents in several parts, in one thread at a time."""
 
 import pytest
 

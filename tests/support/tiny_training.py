@@ -1,6 +1,4 @@
-"""What the training tests share: a prepared folder of short passages, an encoder of a few hundred
-weights, short runs.
-"""
+"""What training tests share: short passages, an encoder of few weights, short runs."""
 
 import functools
 import pathlib
@@ -61,9 +59,7 @@ def run(
     on_checkpoint=None,
     **options,
 ) -> dict:
-    """Trains an objective (a small one over entities if None) for a few steps; `options` are those
-    of TrainConfig.
-    """
+    """Trains an objective, or one over entities, for a few steps; `options`: TrainConfig's."""
     settings = dict(num_steps=3, warmup_steps=1, log_every=1) | options
     workdir = pathlib.Path(workdir)
     config = TrainConfig(kb=str(workdir.parent), text=str(prepared), model=workdir.name, **settings)
@@ -123,9 +119,7 @@ def write_untrained(
 
 
 def write_world(root: pathlib.Path) -> pathlib.Path:
-    """Writes a knowledge base over the generated corpus: text, the untrained models align and
-    follow, memory; returns it.
-    """
+    """Writes a knowledge base: text, untrained models align and follow, memory; returns it."""
     reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
     prepare(kb=str(root), reader=reader, wordpieces=800, max_tokens=48)
     write_untrained(root / 'text', root / 'align', spread=8.0)

@@ -45,9 +45,7 @@ def before_each_step(action):
 
 
 def be_asked_to_stop(number, pause=0.0):
-    """Sends the process a SIGTERM before the step with this number; each step takes at least
-    `pause` seconds.
-    """
+    """Sends a SIGTERM before this step; steps take at least `pause` seconds."""
 
     def stop(step):
         if step == number:

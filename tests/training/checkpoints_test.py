@@ -1,6 +1,4 @@
-"""What a training run refuses to go on from, start from or be used with, and says that does not
-fit; and how checkpoints are written.
-"""
+"""What a run refuses to go on from or to start from, and how checkpoints are written."""
 
 import functools
 import shutil
@@ -62,9 +60,7 @@ def wider(**options):
 
 @pytest.fixture(scope='module')
 def elsewhere():
-    """Calls in another process: Orbax drops what it has under way when a file turns out to be
-    damaged.
-    """
+    """Calls in another process, as Orbax drops what it has under way when a file is damaged."""
     with own_process() as call:
         yield call
 

@@ -1,6 +1,4 @@
-"""Training that starts from a released encoder: its weights as they are read, over text prepared
-with its tokenizer.
-"""
+"""Training that starts from a released encoder, over text prepared with its tokenizer."""
 
 import functools
 import shutil

@@ -1,6 +1,4 @@
-"""The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which
-no other run takes over.
-"""
+"""The optimizer, AdamW or another of optax, whose state a run goes on from."""
 
 import functools
 

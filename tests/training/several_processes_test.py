@@ -61,9 +61,7 @@ def finish(running):
 
 @pytest.fixture(scope='module')
 def trained(inputs, tmp_path_factory):
-    """Gives the folders of one process and of several, of four devices in all, that ran their
-    stages, once.
-    """
+    """The folders of one process and of several, of four devices in all, that ran stages, once."""
 
     @functools.cache
     def train(processes, stages):
@@ -99,9 +97,7 @@ def test_several_processes_train_what_one_trains(inputs, trained, processes, sta
 
 
 def test_each_process_writes_the_parts_that_it_holds(trained):
-    """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so
-    with its moment.
-    """
+    """Each of two processes hashes the rows of E on its two devices, and their moments."""
     folder = trained(2)[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):

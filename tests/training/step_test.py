@@ -1,6 +1,4 @@
-"""The train step: the same on any number of devices, changes what it may and nothing else, and can
-learn.
-"""
+"""The train step: the same on any number of devices, and changes what it may."""
 
 import contextlib
 import functools
@@ -115,9 +113,7 @@ def test_the_number_of_devices_changes_neither_loss_nor_parameters(
 
 @pytest.mark.parametrize('name', ['align passages', pytest.param('follow', marks=pytest.mark.slow)])
 def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one(trained, name):
-    """That of `relations` is compared on several devices above, as its negatives are the rows of
-    the whole batch.
-    """
+    """That of `relations`, whose negatives are the whole batch, is compared on devices above."""
     objective, optimizer = make_objective(name, trained[2]), optax.sgd(0.1)
     whole, parts = (
         Run(trained, objective, optimizer, dropout=0.0, **fields)

@@ -29,9 +29,7 @@ def kb(tmp_path_factory):
 
 
 def write_run(kb, folder, objective, steps=(2, 4), broken=False):
-    """A MODEL_DIR whose checkpoint of step n has n added to all parameters of 'start'; returns
-    these.
-    """
+    """A MODEL_DIR whose step n has n added to the parameters of 'start', which are returned."""
     prepared = Prepared(kb / 'text')
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     task = objective.located(KBFolder(kb)).build(prepared, encoder, make_mesh(1), 5)

@@ -1,6 +1,4 @@
-"""The objective of a relation encoder for any text: its loss, what it trains, and that it can
-learn; and the release of what it left.
-"""
+"""The objective of a relation encoder for any text: loss, learning, and its release."""
 
 import functools
 import json
