@@ -11,24 +11,16 @@ from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves, sums
 from opql_jax.memory.update import compact, delete, inject
 
-from tiny_memories import (
-    digest_of_tree,
-    halves_of,
-    injection,
-    make,
-    make_table,
-    relations_of,
-    sums_of,
-)
+import tiny_memories as tiny
 
 DIM = 4
-HALVES, MORE = halves_of(), halves_of(12, 9, seed=1)
+HALVES, MORE = tiny.halves_of(), tiny.halves_of(12, 9, seed=1)
 # Two halves, each rounded to 1/254 of its largest number, over the length of their sum.
 ROUNDING = 2e-2
 
 
 def build(directory, halves=HALVES, **options):
-    return make(directory, encode=halves, relation_dim=DIM, **options)
+    return tiny.make(directory, encode=halves, relation_dim=DIM, **options)
 
 
 def rows_of(memory, table):
@@ -48,7 +40,7 @@ def test_sums_are_those_of_a_loop_in_float64():
         found = sums(pairs, lambda rows, halves=halves: halves[rows])
         of = lambda numbers, halves=halves: halves.reshape(-1, 2, dim + 4)[numbers]
         np.testing.assert_allclose(
-            found, sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6
+            found, tiny.sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6
         )
         assert found.dtype == np.float32
     none = sums(np.zeros((0, 2), np.int32), lambda rows: packed(np.zeros((len(rows), 6))))
@@ -63,11 +55,13 @@ def test_halves_that_cancel_give_zeros():
 
 
 def test_relations_are_the_rows_that_would_be_stored(tmp_path):
-    memory, table = build(tmp_path / 'halves'), make_table()
+    memory, table = build(tmp_path / 'halves'), tiny.make_table()
     rows = rows_of(memory, table)
-    exact = sums_of(HALVES, rows)
+    exact = tiny.sums_of(HALVES, rows)
     np.testing.assert_allclose(memory.relations(), exact, atol=ROUNDING)
-    stored = make(tmp_path / 'rows', encode=lambda rows: sums_of(HALVES, rows), relation_dim=DIM)
+    stored = tiny.make(
+        tmp_path / 'rows', encode=lambda rows: tiny.sums_of(HALVES, rows), relation_dim=DIM
+    )
     np.testing.assert_allclose(memory.relations(), stored.relations(), atol=ROUNDING)
     for name in ('topic', 'target', 'ids', 'offsets'):
         np.testing.assert_array_equal(getattr(memory, name), getattr(stored, name))
@@ -91,13 +85,13 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
 def updated(tmp_path):
     """A memory of two segments with deleted entries, and the relations of the others by id."""
     build(tmp_path)
-    first, second = make_table(), make_table(12, seed=1)
-    known = dict(zip(range(40), sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
-    inject(tmp_path, second, MORE, injection(7)).close()
+    first, second = tiny.make_table(), tiny.make_table(12, seed=1)
+    known = dict(zip(range(40), tiny.sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
+    inject(tmp_path, second, MORE, tiny.injection(7)).close()
     order = np.lexsort(
         (second.target_start, second.topic_start, second.passage, second.target, second.topic)
     )
-    known |= dict(zip(range(40, 52), sums_of(MORE, order)))
+    known |= dict(zip(range(40, 52), tiny.sums_of(MORE, order)))
     gone = delete(tmp_path, entities=[1], entries=[7, 45]).entries
     return tmp_path, {entry: known[entry] for entry in known if entry not in gone.tolist()}
 
@@ -126,19 +120,19 @@ def test_updates_keep_the_relations_and_merging_forgets_the_mentions_of_what_was
 
 def test_what_is_built_or_injected_has_the_form_of_the_memory(tmp_path):
     build(tmp_path / 'halves')
-    make(tmp_path / 'rows')
-    for name, encode in (('halves', relations_of), ('rows', MORE)):
-        before = digest_of_tree(tmp_path / name)
+    tiny.make(tmp_path / 'rows')
+    for name, encode in (('halves', tiny.relations_of), ('rows', MORE)):
+        before = tiny.digest_of_tree(tmp_path / name)
         with pytest.raises(InputError, match=f'stores relations as {name}'):
-            inject(tmp_path / name, make_table(12, seed=1), encode, injection(7))
-        assert digest_of_tree(tmp_path / name) == before
+            inject(tmp_path / name, tiny.make_table(12, seed=1), encode, tiny.injection(7))
+        assert tiny.digest_of_tree(tmp_path / name) == before
     for folder, said in (
         ('rows', "relations is 'halves' here and 'rows' there"),
         ('new', "dtype='float16': halves are stored in 8 bits"),
     ):
         with pytest.raises(InputError, match=said):
             dtype = {'dtype': 'float16'} if folder == 'new' else {}
-            make(tmp_path / folder, encode=halves_of(dim=3), **dtype)
+            tiny.make(tmp_path / folder, encode=tiny.halves_of(dim=3), **dtype)
 
 
 @pytest.mark.parametrize(

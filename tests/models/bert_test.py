@@ -11,13 +11,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
-from opql_jax.models.bert import (
-    MARKER_WORDS,
-    encoder_class,
-    load_bert,
-    merge_pretrained,
-    with_marker_words,
-)
+from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.modern_bert import ModernEncoder
 
@@ -25,16 +19,16 @@ from tiny_bert import CONFIG, fake_tensors, write
 
 
 def fresh_params(fields, relation_dim=4):
-    encoder = encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
+    encoder = bert.encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
     one = jnp.ones((1, 2), jnp.int32)
     return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
 
 def load(folder):
     """The encoder of a checkpoint folder and its parameters."""
-    fields, loaded = load_bert(folder)
+    fields, loaded = bert.load_bert(folder)
     encoder, fresh = fresh_params(fields)
-    return encoder, merge_pretrained(fresh, loaded)
+    return encoder, bert.merge_pretrained(fresh, loaded)
 
 
 def assert_like_torch(transformers, folder, rows, pad=0):
@@ -97,7 +91,7 @@ def test_modern_bert_matches_torch(transformers, tmp_path):
     sizes |= dict(intermediate_size=12, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
     config = transformers.ModernBertConfig(**sizes, **MODERN)
     transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
-    fields, _ = load_bert(tmp_path)
+    fields, _ = bert.load_bert(tmp_path)
     names = ('global_every', 'local_window', 'global_theta', 'local_theta')
     assert [fields[name] for name in names] == [2, 8, 500, 30]
     rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
@@ -125,7 +119,7 @@ def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
         config = SIZES | MODERN | {'model_type': 'modernbert'} | changed
         (tmp_path / 'config.json').write_text(json.dumps(config))
         with pytest.raises(InputError, match=message):
-            load_bert(tmp_path)
+            bert.load_bert(tmp_path)
 
     refused('norm_bias is True; only False can be loaded', norm_bias=True)
     layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
@@ -156,12 +150,12 @@ def test_a_tokenizer_that_is_not_that_of_the_weights_is_refused(tmp_path):
     tokenizer.save(str(folder / 'tokenizer.json'))
     said = 'pads with the id 0, and config.json says 3: set pad_token_id to 0 there'
     with pytest.raises(InputError, match=f'tokenizer.json {said}'):
-        load_bert(folder)
+        bert.load_bert(folder)
     write(folder, fake_tensors())
-    load_bert(folder, tokenizer)
+    bert.load_bert(folder, tokenizer)
     said = 'tokenizer.json is not the tokenizer of the text: prepare .* it, TOKENIZER=.*model$'
     with pytest.raises(InputError, match=said):
-        load_bert(folder, other)
+        bert.load_bert(folder, other)
 
 
 def test_names_of_other_years_give_the_same_parameters(tmp_path):
@@ -171,22 +165,22 @@ def test_names_of_other_years_give_the_same_parameters(tmp_path):
     tensors = fake_tensors()
     renamed = {f'bert.{old(name)}': value for name, value in tensors.items()}
     renamed['cls.predictions.bias'] = np.zeros(40, np.float32)
-    _, expected = load_bert(write(tmp_path / 'a', tensors))
-    _, loaded = load_bert(write(tmp_path / 'b', renamed))
+    _, expected = bert.load_bert(write(tmp_path / 'a', tensors))
+    _, loaded = bert.load_bert(write(tmp_path / 'b', renamed))
     jax.tree.map(np.testing.assert_array_equal, loaded, expected)
 
 
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):
-    _, loaded = load_bert(write(tmp_path, fake_tensors()))
+    _, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
     names = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] y entity x other'
     (tmp_path / 'vocab.txt').write_text(names.replace(' ', '\n'))
     tokenizer = load_tokenizer(tmp_path)
     old = loaded['token_embedding']['embedding']
-    new = with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
+    new = bert.with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
     np.testing.assert_array_equal(new[1:4], old[[9, 10, 8]])
     special = special_ids(tokenizer)
     assert (special.ent, special.r1, special.r2) == (1, 2, 3)
-    assert list(MARKER_WORDS.values()) == ['entity', 'x', 'y']
+    assert list(bert.MARKER_WORDS.values()) == ['entity', 'x', 'y']
     np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
 
 
@@ -200,25 +194,25 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
 def test_merging_into_an_encoder_of_another_shape_names_the_first_differences(
     tmp_path, other, said
 ):
-    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
+    fields, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
     _, fresh = fresh_params(fields | other)
     with pytest.raises(InputError, match=said) as e:
-        merge_pretrained(fresh, loaded)
+        bert.merge_pretrained(fresh, loaded)
     assert str(e.value).count('the model has') <= 5
 
 
 def test_missing_or_broken_files_are_named(tmp_path):
     with pytest.raises(InputError, match='config.json: no such file'):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     write(tmp_path, fake_tensors())
     whole = (tmp_path / 'model.safetensors').read_bytes()
     (tmp_path / 'model.safetensors').write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match='model.safetensors: not a readable safetensors file'):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
     said = 'model.safetensors: no such file. Only pytorch_model.bin is there'
     with pytest.raises(InputError, match=said):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     odd, kind = json.dumps(CONFIG | {'hidden_size': '8'}), 'not the configuration of a BERT: .*'
     for config, said in (
         ('{', 'not valid JSON'),
@@ -227,7 +221,7 @@ def test_missing_or_broken_files_are_named(tmp_path):
     ):
         (tmp_path / 'config.json').write_text(config)
         with pytest.raises(InputError, match=f'config.json: {said}'):
-            load_bert(tmp_path)
+            bert.load_bert(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -249,4 +243,4 @@ def test_a_checkpoint_that_is_no_such_encoder_is_refused(tmp_path, change, said)
     elif not isinstance(change, dict):
         tensors[name][2] = change
     with pytest.raises(InputError, match=said):
-        load_bert(write(tmp_path, tensors, **(change if isinstance(change, dict) else {})))
+        bert.load_bert(write(tmp_path, tensors, **(change if isinstance(change, dict) else {})))
