@@ -9,7 +9,6 @@ import pytest
 import seqio
 import t5x_interface
 from flax import traverse_util
-from flax.linen import partitioning
 
 from opql_jax import t5x_model
 from opql_jax.corpus.questions import read_questions
@@ -143,21 +142,6 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
 def test_loss_and_gradient_are_those_of_the_objective(name, world):
     model = make_model(name, world)
     check_gradient(model, by_hops(model).values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', ['relations', 'follow'])
-def test_every_parameter_has_named_axes(name, world):
-    model = make_model(name, world)
-    variables = jax.eval_shape(lambda rng: model.get_initial_variables(rng, {}), jax.random.key(0))
-    names = plain(partitioning.get_axis_names(variables['params_axes']))
-    params = plain(variables['params'])
-    dimensions = {key: value.ndim for key, value in params.items()}
-    assert {key: len(axes) for key, axes in names.items()} == dimensions
-    table = ('entities', 'embed') if name == 'relations' else (None, None)
-    assert tuple(names['entity_table']) == table
-    assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
-    assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
 
 
 @pytest.mark.slow

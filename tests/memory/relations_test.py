@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from damage import changed, put, stating
 
 from opql_jax.core.arrays import packed, unpacked
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import ManifestError
 from opql_jax.memory.format import Memory
 from opql_jax.memory.relations import Halves, sums
 from opql_jax.memory.update import compact, delete, inject
@@ -149,36 +147,3 @@ def test_what_is_built_or_injected_has_the_form_of_the_memory(tmp_path):
 def test_bad_halves_are_named(tmp_path, of, options, message):
     with pytest.raises(InputError, match=message):
         build(tmp_path, Halves(HALVES.mentions, of), **options)
-
-
-def segment(**fields):
-    stated = {'name': 'segment-00000', 'num_entries': 40, 'num_entities': 6}
-    stated |= {'num_mentions': len(np.unique(HALVES.mentions))}
-    return stating(segments=[stated | fields])
-
-
-MENTIONS, SHARD = (f'segment-00000/{name}.npy' for name in ('mentions', 'halves-00001'))
-# Where a packed half has its scale.
-NAN = np.full(1, np.nan, '<f4').view(np.int8)
-
-
-@pytest.mark.parametrize(
-    'damage, message',
-    [
-        (changed(MENTIONS, put((3, 1), 30)), 'mentions.npy: has numbers from 0 to 30'),
-        (changed(SHARD, put((3, 1, slice(-4, None)), NAN)),
-            'halves-00001.npy: row 7 has .* not finite'),
-        (segment(num_mentions=35), 'lists no file|expected'),
-        (segment(num_mentions=3), 'mentions.npy: has numbers from 0'),
-        (segment(num_mentions=0), 'json: segment-00000 has halves of 0 mentions, and .* as halves'),
-        (stating(relations='rows'), 'manifest.json: .*are not stored as int8'),
-        (stating(dtype='float32'), 'manifest.json: .*are not stored as float32'),
-        (stating(mentions='average'), "manifest.json: .*'average': .* no sum of halves"),
-        (stating(relations='thirds'), "manifest.json: .*Invalid enum value 'thirds'"),
-    ],
-)  # fmt: skip
-def test_a_signed_folder_is_not_believed(tmp_path, damage, message):
-    build(tmp_path)
-    damage(tmp_path)
-    with pytest.raises(ManifestError, match=message):
-        Memory.open(tmp_path).verify()

@@ -1,9 +1,7 @@
 """Kinds of mentions: a logistic regression on their vectors, joined with what was recognised."""
 
 import numpy as np
-import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.models.mention_kinds import KINDS, MentionKinds, kinds_of_entities
 
 
@@ -67,14 +65,3 @@ def test_entities_are_told_by_the_mean_of_their_mentions_times_the_root_of_their
     assert kinds_of_entities(told, entities, ['name'] * 12, ['Brenwick'] * 12) == expected
     # And nothing overflows.
     assert kinds.log_probabilities(np.full((1, 6), 1e4, np.float32)).max() == 0
-
-
-def test_bytes_are_read_back_and_others_refused():
-    kinds = make()
-    read = MentionKinds.from_bytes(kinds.to_bytes(), 6)
-    assert (read.kernel == kinds.kernel).all() and (read.bias == kinds.bias).all()
-    with pytest.raises(InputError, match='expected float32'):
-        MentionKinds.from_bytes(kinds.to_bytes(), 7)
-    for content in (b'', b'{}', kinds.to_bytes()[:-3]):
-        with pytest.raises(InputError, match='safetensors'):
-            MentionKinds.from_bytes(content, 6)
