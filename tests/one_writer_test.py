@@ -13,22 +13,11 @@ from opql_jax.recipes import recipe, step
 
 import ann_memories
 import prepare_by_parts
-import records
 import tiny_memories
 import tiny_training
 from graph_kb import QUESTIONS, ring
 
 REFUSED = rf'is being written by process {os.getpid()} on '
-
-
-def corpus(folder, name):
-    """A file of passages about a person of this name."""
-    mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}
-    mentions = [mention(0, name), mention(len(name) + 7, 'Eve')]
-    about = {'title': name, 'title_entity': name, 'mentions': mentions}
-    texts = [f'{name} knows Eve since {1900 + i}.' for i in range(8)]
-    lines = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
-    return records.write(folder / f'{name}.jsonl', lines)
 
 
 def write_index(folder):
@@ -45,7 +34,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     if command in tiny_memories.UPDATES:
         tiny_memories.make(folder).close()
     calls = {
-        'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
+        'prepare': lambda: prepare_by_parts.run(folder, prepare_by_parts.write_corpus(tmp_path)),
         'train': lambda: tiny_training.run(world / 'text', folder),
         'build_memory': lambda: tiny_memories.make(folder),
         **{

@@ -41,17 +41,11 @@ def test_a_term_stands_for_the_name_before_it(defined, expected):
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    'text, is_defined',
-    [
-        ('Norgate Lines AS (“the Owner”) sails.', True),
-        ('Bo Lee, hereinafter the "Owner", pays.', True),
-        ('Bo Lee (the "Tenant") pays the Owner.', False),
-        ('Bo Lee (NRA) pays the Owner.', False),
-    ],
-)
-def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name(text, is_defined):
-    assert defines(text, 'owner') == is_defined
+def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name():
+    for text in ('Norgate AS (“the Owner”) sails.', 'Bo Lee, hereinafter the "Owner", pays.'):
+        assert defines(text, 'owner')
+    for text in ('Bo Lee (the "Tenant") pays the Owner.', 'Bo Lee (NRA) pays the Owner.'):
+        assert not defines(text, 'owner')
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():

@@ -77,16 +77,12 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
             assert name in whole and name == name.strip() and not name[0].islower()
 
 
-@pytest.mark.parametrize(
-    'title, is_guide',
-    [
-        ('Osprey administrator handbook', True),
-        ('A short guide to Osprey', True),
-        ('Introduction to the Osprey', True),
-        ('Osprey', False),
-        ('Guide to birds', False),
-        ('A guide to Osprey Falls', False),
-    ],
-)
-def test_a_guide_is_about_what_it_is_a_guide_to(title, is_guide):
-    assert guides_to(title, 'Osprey') is is_guide
+def test_a_guide_is_about_what_it_is_a_guide_to():
+    guides = (
+        'Osprey administrator handbook',
+        'A short guide to Osprey',
+        'Introduction to the Osprey',
+    )
+    others = 'Osprey', 'Guide to birds', 'A guide to Osprey Falls'
+    assert all(guides_to(title, 'Osprey') for title in guides)
+    assert not any(guides_to(title, 'Osprey') for title in others)

@@ -117,14 +117,6 @@ def test_only_space_and_marks_of_quotes_change(text, is_markdown):
     assert words(unfilled(text, is_markdown)) == words(text)
 
 
-@pytest.mark.parametrize(
-    'line, is_one',
-    [
-        ('ship: Kestrel | port: Hull', True),
-        ('Founder: Beatrice Lowe', True),
-        ('He said: it rains.', False),
-        ('https://x.org', False),
-    ],
-)
-def test_a_statement_is_a_row_or_a_short_label(line, is_one):
-    assert is_statement(line) is is_one
+def test_a_statement_is_a_row_or_a_short_label():
+    assert is_statement('ship: Kestrel | port: Hull') and is_statement('Founder: Beatrice Lowe')
+    assert not is_statement('He said: it rains.') and not is_statement('https://x.org')

@@ -71,16 +71,6 @@ def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch)
         read[1000]
 
 
-@pytest.mark.parametrize('keep', [0, 1000, -1, None])
-def test_a_truncated_or_missing_file_is_named(tmp_path, keep):
-    write(tmp_path / 'x', many(1000))
-    whole = (tmp_path / 'x').read_bytes()
-    (tmp_path / 'x').unlink() if keep is None else (tmp_path / 'x').write_bytes(whole[:keep])
-    said = 'no such file' if keep is None else 'truncated or no ArrayRecord file'
-    with pytest.raises(passage_records.RecordsError, match=f'x: {said}'):
-        passage_records.PassageRecords(tmp_path / 'x')
-
-
 def record(*numbers):
     return np.array(numbers, '<i4').tobytes()
 

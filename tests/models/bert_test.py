@@ -114,21 +114,6 @@ def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_ali
         np.testing.assert_allclose(hidden(each, positions), whole, atol=1e-3, rtol=1e-4)
 
 
-def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
-    def refused(message, **changed):
-        config = SIZES | MODERN | {'model_type': 'modernbert'} | changed
-        (tmp_path / 'config.json').write_text(json.dumps(config))
-        with pytest.raises(InputError, match=message):
-            bert.load_bert(tmp_path)
-
-    refused('norm_bias is True; only False can be loaded', norm_bias=True)
-    layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
-    refused('layer_types is no pattern that repeats', layer_types=layers, num_hidden_layers=4)
-    rope = lambda **fields: {'rope_parameters': {'full_attention': fields}}
-    refused('rope_parameters has another rope_type', **rope(rope_type='yarn'))
-    refused('Expected `float | null`, got `str`', **rope(rope_theta='1'))
-
-
 def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused():
     # A file from before that field.
     fields = {name: value for name, value in vars(modern()).items() if name != 'local_theta'}
@@ -224,6 +209,14 @@ def test_missing_or_broken_files_are_named(tmp_path):
             bert.load_bert(tmp_path)
 
 
+OF_MODERN = MODERN | {'model_type': 'modernbert'}
+LAYERS = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
+
+
+def rope(**fields):
+    return OF_MODERN | {'rope_parameters': {'full_attention': fields}}
+
+
 @pytest.mark.parametrize(
     ('change', 'said'),
     [
@@ -232,6 +225,10 @@ def test_missing_or_broken_files_are_named(tmp_path):
         ({'pad_token_id': 40}, 'pad_token_id is 40, which leaves no tokens'),
         ({'num_attention_heads': 3}, 'hidden_size 8 is not a multiple of num_attention_heads 3'),
         ({'vocab_size': 41}, r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"),
+        (OF_MODERN | {'norm_bias': True}, 'norm_bias is True; only False can be loaded'),
+        (OF_MODERN | {'layer_types': LAYERS, 'num_hidden_layers': 4}, 'is no pattern that repeats'),
+        (rope(rope_type='yarn'), 'rope_parameters has another rope_type'),
+        (rope(rope_theta='1'), 'Expected `float | null`, got `str`'),
         (np.nan, "model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not"),
         (None, "model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"),
     ],
