@@ -254,18 +254,3 @@ def test_training_goes_on_while_its_state_is_hashed_and_the_step_before_is_there
         checkpoints.wait()
         assert checkpoints.steps() == [2]
     assert_is(tmp_path, 2)
-
-
-def test_what_could_not_be_written_is_told_at_the_next_step_that_is_saved(tmp_path, monkeypatch):
-    async def fail(*_):
-        raise OSError(28, 'No space left on device')
-
-    with pytest.raises(CheckpointError, match='checkpoints/2 cannot be written .*make room'):
-        with Checkpoints(tmp_path) as checkpoints:
-            checkpoints.save(1, *state(1), {'step': 1})
-            checkpoints.wait()
-            monkeypatch.setattr(array_digests, '_write', fail)
-            checkpoints.save(2, *state(2), {'step': 2})
-            monkeypatch.undo()
-            checkpoints.save(3, *state(3), {'step': 3})
-    assert_is(tmp_path, 1)
