@@ -165,10 +165,6 @@ def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     assert prompt.completions('who designed') == prompt.completions('Zzz') == []
 
 
-def texts_of(kb):
-    return open_kb(kb).prepared.passages['text'].to_pylist()
-
-
 def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(
     kb, tmp_path, capsys, monkeypatch
 ):
@@ -182,7 +178,8 @@ def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answ
         prompt.run(':forget 1')
         out = capsys.readouterr().out
         assert read in out and ('1 document cut' in out) == (said == 'y')
-        assert any(read in text for text in texts_of(copy)) == (said != 'y')
+        texts = open_kb(copy).prepared.passages['text'].to_pylist()
+        assert any(read in text for text in texts) == (said != 'y')
     text = 'Ida Rhodes was a mathematician, born in Kamianets.'
     add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': text}])
     prompt.run('Where was Ida Rhodes born?')

@@ -20,11 +20,6 @@ from graph_kb import QUESTIONS, ring
 REFUSED = rf'is being written by process {os.getpid()} on '
 
 
-def write_index(folder):
-    memory = ann_memories.make_memory(folder.parent / 'indexed', 50)
-    ann_build.build_index(folder, memory, ann_memories.TABLE)
-
-
 COMMANDS = ['prepare', 'train', 'build_memory', 'index', 'infer', 'recipe']
 
 
@@ -33,6 +28,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     folder = tmp_path / 'folder'
     if command in tiny_memories.UPDATES:
         tiny_memories.make(folder).close()
+    indexed = ann_memories.make_memory(tmp_path / 'indexed', 50)
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, prepare_by_parts.write_corpus(tmp_path)),
         'train': lambda: tiny_training.run(world / 'text', folder),
@@ -41,7 +37,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
             name: lambda update=update: update(folder)
             for name, update in tiny_memories.UPDATES.items()
         },
-        'index': lambda: write_index(folder),
+        'index': lambda: ann_build.build_index(folder, indexed, ann_memories.TABLE),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'recipe': lambda: recipe.run(
             [step.Function('s', write_one, {'path': step.Output('s')}, 's')],

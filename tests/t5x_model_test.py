@@ -1,6 +1,5 @@
 """Objectives behind t5x's model interface: same losses and gradients; CI tries one of them."""
 
-import functools
 import inspect
 
 import jax
@@ -44,41 +43,22 @@ def clean_registry():
         seqio.TaskRegistry.remove(name)
 
 
-def make_objective(name, world, **options):
-    memory, asked = 'memory', str(world / 'asked.jsonl')
-    splits = tuple(f'{hops}-hop/train' for hops in (1, 2))
-    return {
-        'relations': lambda: objectives.Relations(rows=16, **options),
+def open_model(name, world, **settings):
+    """The model of an objective, which starts from another model."""
+    asked, some = str(world / 'asked.jsonl'), dict(memory_dir='memory', k=4, rows=8)
+    followed = dict(splits=('1-hop/train', '2-hop/train'), max_hops=2, questions=8)
+    objective = {
+        'relations': lambda: objectives.Relations(rows=16),
         'align': lambda: objectives.Align(rows=16, topics=4, rows_per_topic=4),
-        'follow': lambda: objectives.Follow(
-            **{'splits': splits, 'max_hops': 2} | options, memory_dir=memory, questions=8, k=8
-        ),
-        'cloze': lambda: objectives.Cloze(memory_dir=memory, rows=8, k=4),
+        'follow': lambda: objectives.Follow(memory_dir='memory', k=8, **followed),
+        'cloze': lambda: objectives.Cloze(**some),
         'questions': lambda: objectives.AnswerQuestions(
-            memory_dir=memory, rows=8, k=4, text_rows=8, max_hops=2, questions=asked
+            **some, text_rows=8, max_hops=2, questions=asked
         ),
     }[name]()
-
-
-@functools.cache
-def make_model(name, world):
-    return open_model(make_objective(name, world), world)
-
-
-def open_model(objective, world, init_from='model', **settings):
-    """A model that starts from another."""
-    config = trainer.TrainConfig(kb=str(world), model='', num_steps=STEPS, init_from=init_from)
+    config = trainer.TrainConfig(kb=str(world), model='', num_steps=STEPS, init_from='model')
     settings |= {'mesh': make_mesh(1)}
     return t5x_model.T5xModel(objective, tiny_training.encoder, config, **settings)
-
-
-def reference_loss(model, dropout):
-    """`loss(params, batch, rng)` of the model's task on batches of sources."""
-    return jax.jit(
-        lambda params, batch, rng: model.task.loss(
-            params, batch, model.task.memory, rng if dropout else None
-        )
-    )
 
 
 def start(model):
@@ -86,17 +66,9 @@ def start(model):
     return variables['params']
 
 
-def by_hops(model):
-    """A batch of each number of hops."""
-    batches = [model.task.source[step] for step in range(STEPS)]
-    return {getattr(batch, 'hops', 1): batch for batch in batches}
-
-
-def stacked(*batches):
-    """The elements of a task as t5x batches them."""
-    elements = list(map(named_leaves, batches))
-    stack = lambda name: np.stack([np.atleast_1d(element[name]) for element in elements])
-    return {name: stack(name) for name in elements[0]}
+def batched(batch):
+    """A batch of a source as the only element of a batch of t5x."""
+    return {name: np.atleast_1d(value)[None] for name, value in named_leaves(batch).items()}
 
 
 def plain(tree):
@@ -108,25 +80,29 @@ def test_methods_are_those_of_t5xs_models(method, parameters):
     assert ' '.join(inspect.signature(getattr(t5x_model.T5xModel, method)).parameters) == parameters
 
 
-def check_metrics(metrics, loss, scalars):
-    """The metrics that are not empty are the loss and those of the objective."""
-    values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
-    expected = {'loss': float(loss)} | {key: float(value) for key, value in scalars.items()}
-    assert values == pytest.approx(expected, rel=1e-5, abs=1e-6)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
 
 
-def check_gradient(model, batches):
-    """Loss, metrics and gradient are those of the stage; what is frozen has no gradient."""
-    params, rng, reference = start(model), jax.random.key(3), reference_loss(model, True)
-    of_t5x = jax.jit(jax.value_and_grad(model.loss_fn, has_aux=True))
-    trained, frozen = state.split_params(params, model.task.trainable)
-    for batch in batches:
-        (loss, metrics), grads = of_t5x(params, stacked(batch), rng)
-        compute = lambda trained: reference(state.merge_params(trained, frozen), batch, rng)
-        with_gradient = jax.jit(jax.value_and_grad(compute, has_aux=True))
-        (expected, scalars), expected_grads = with_gradient(trained)
+@pytest.mark.parametrize('name', [STAGES[0], *SLOW])
+def test_loss_metrics_and_gradient_are_those_of_the_objective(name, world):
+    """What is frozen has no gradient."""
+    model, rng = open_model(name, world), jax.random.key(3)
+    params, task = start(model), model.task
+    trained, frozen = state.split_params(params, task.trainable)
+    compute = lambda trained, batch: task.loss(
+        state.merge_params(trained, frozen), batch, task.memory, rng
+    )
+    reference, of_t5x = (
+        jax.jit(jax.value_and_grad(loss, has_aux=True)) for loss in (compute, model.loss_fn)
+    )
+    batches = (task.source[step] for step in range(STEPS))
+    for batch in {getattr(batch, 'hops', 1): batch for batch in batches}.values():
+        (loss, metrics), grads = of_t5x(params, batched(batch), rng)
+        (expected, scalars), expected_grads = reference(trained, batch)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        check_metrics(metrics, expected, scalars)
+        values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
+        scalars = {key: float(value) for key, value in ({'loss': loss} | scalars).items()}
+        assert values == pytest.approx(scalars, rel=1e-5, abs=1e-6)
         grads = plain(grads)
         for key, value in expected_grads.items():
             np.testing.assert_allclose(grads[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
@@ -135,21 +111,11 @@ def check_gradient(model, batches):
         assert any(np.any(value) for value in expected_grads.values())
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
-
-
-@pytest.mark.parametrize('name', [STAGES[0], *SLOW])
-def test_loss_and_gradient_are_those_of_the_objective(name, world):
-    model = make_model(name, world)
-    check_gradient(model, by_hops(model).values())
-
-
 @pytest.mark.slow
 def test_gradients_of_microbatches_add_up_to_their_mean(world):
     """t5x's trainer adds them up."""
-    relations = make_objective('relations', world)
-    one, two = (open_model(relations, world, num_microbatches=number) for number in (None, 2))
-    params, batch = start(one), stacked(one.task.source[0])
+    one, two = (open_model('relations', world, num_microbatches=number) for number in (None, 2))
+    params, batch = start(one), batched(one.task.source[0])
     loss_of = lambda model: lambda params: model.loss_fn(params, batch, None)
     gradient = lambda model: jax.jit(jax.grad(loss_of(model), has_aux=True))(params)
     (whole, metrics), (half, others) = gradient(one), gradient(two)
@@ -161,7 +127,7 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
 @pytest.mark.slow
 def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(world, tmp_path):
     asked = str(world / 'asked.jsonl')
-    model = open_model(make_objective('follow', world), world, questions=(asked,), rows=6)
+    model = open_model('follow', world, questions=(asked,), rows=6)
     task = seqio.TaskRegistry.get('opql')
     params, predict = start(model), jax.jit(model.predict_batch_with_aux)
     elements = task.get_dataset(split='validation', shuffle=False)

@@ -6,7 +6,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -48,7 +48,6 @@ def slow_pairs(rows, mode):
     return sorted(found)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.data(),
     st.lists(st.tuples(st.integers(-1, 4), nested_spans(6)), max_size=6),
@@ -76,7 +75,6 @@ def slow_mutual_information(rows):
     }
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.just(-1), st.lists(st.integers(0, 6), max_size=6)), min_size=1))
 def test_mutual_information_equals_its_definition_over_passages(rows):
     found = mutual_information(passages(rows))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -145,7 +145,6 @@ WORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(WORDS, st.integers(3, 12), st.booleans(), st.sampled_from([count, lambda text: len(text)]))
 def test_properties_of_any_split(words, max_tokens, title_prefix, count_tokens):
     text = ' '.join(words)

@@ -18,10 +18,6 @@ def examples():
     return list(made_paragraphs.paragraphs(SURNAMES, PLACES, rng, 2000))
 
 
-def sentences(example):
-    return [part for passage in example.passages for part in re.split(r'(?<=[.]) ', passage)]
-
-
 def answers(example):
     return {example.passages[number][start:end] for number, start, end in example.answers}
 
@@ -57,7 +53,8 @@ def test_who_built_a_thing_is_who_is_said_to_have_built_it(examples):
     seen = {True: 0, False: 0}
     for each in asked:
         thing = re.sub(r'^Who (built|constructed|put up) |\?$', '', each.question)
-        about = [said for said in sentences(each) if thing.lower() in said.lower()]
+        sentences = re.split(r'(?<=[.]) ', ' '.join(each.passages))
+        about = [said for said in sentences if thing.lower() in said.lower()]
         built = [
             said
             for said in about

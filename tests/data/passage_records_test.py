@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -21,24 +21,12 @@ def passages(draw):
     )
 
 
-def many(count):
-    rng = np.random.default_rng(0)
-    sizes = [(k % 130, k % 5, k % 5, k % 5) for k in range(count)]
-    draw = lambda n: rng.integers(0, 9000, n, dtype=np.int32)
-    return [TokenisedPassage(*map(draw, of_one)) for of_one in sizes]
-
-
-def write(path, passages):
-    return passage_records.write_passages(path, map(passage_records.encode_passage, passages))
-
-
 def assert_same(a, b):
     for x, y in zip(a, b, strict=True):
         np.testing.assert_array_equal(x, y)
         assert y.dtype == np.int32
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(passages(), max_size=6))
 def test_records_are_read_as_they_were_written_one_by_one_and_joined(some):
     records = [passage_records.encode_passage(p) for p in some]
@@ -55,9 +43,12 @@ def test_the_layout_is_little_endian_int32():
 
 
 def test_passages_are_read_by_id_in_any_order_and_counted(tmp_path, monkeypatch):
-    written = many(1000)
-    assert write(tmp_path / passage_records.FILE_NAME, written) == 1000
-    read = passage_records.PassageRecords(tmp_path / passage_records.FILE_NAME)
+    rng, path = np.random.default_rng(0), tmp_path / passage_records.FILE_NAME
+    draw = lambda n: rng.integers(0, 9000, n, dtype=np.int32)
+    written = [TokenisedPassage(*map(draw, (k % 130, k % 5, k % 5, k % 5))) for k in range(1000)]
+    made = map(passage_records.encode_passage, written)
+    assert passage_records.write_passages(path, made) == 1000
+    read = passage_records.PassageRecords(path)
     assert len(read) == 1000
     for i in (0, 999, 17):
         assert_same(written[i], read[i])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -77,7 +77,6 @@ def test_neighbours_share_one_side_and_repeated_ones_come_first(rows, count, see
             assert sum(repeated) == min(count, sum(index.repeated[q] for q in possible))
 
 
-@settings(max_examples=50)
 @given(REPEATING, SEED)
 def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
     index = sampling.PairIndex(columns(rows))
@@ -102,7 +101,6 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
         assert set(seen) == set(np.flatnonzero(index.repeated))
 
 
-@settings(max_examples=50)
 @given(REPEATING, SEED, st.sampled_from([1, 5]))
 def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
     index = sampling.PairIndex(columns(rows))

@@ -70,17 +70,6 @@ def test_balancing_cuts_the_most_frequent_relations_down_to_the_next_one():
     assert slot_filling.balance(found, 12, seed=1) == found
 
 
-def test_a_larger_share_of_documents_or_relations_contains_a_smaller_one():
-    names = [f'name {i}' for i in range(2000)]
-    dev = lambda share, seed=0: {n for n in names if slot_filling.in_dev(n, share, seed)}
-    held_out = lambda share, seed=0: set(slot_filling.random_share(names, share, seed))
-    for drawn in (dev, held_out):
-        shares = [drawn(share) for share in (0, 0.2, 0.5, 1)]
-        assert [len(names) / 2000 for names in shares] == pytest.approx([0, 0.2, 0.5, 1], abs=0.03)
-        assert shares[0] < shares[1] < shares[2] < shares[3]
-        assert drawn(0.5, seed=1) != shares[2]
-
-
 # Prepared.
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -88,7 +88,6 @@ def padded(values, fill):
     return np.concatenate([np.asarray(values), np.full(TOP - len(values), fill)])
 
 
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_rows=st.sampled_from([1, 4, 30]),

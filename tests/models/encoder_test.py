@@ -55,16 +55,6 @@ def test_relations_and_mentions_are_projected_states(params):
     assert r.dtype == m.dtype == jnp.float32
 
 
-@pytest.mark.parametrize('length', [2, 5, 12])
-@pytest.mark.parametrize('padding', [1, 12])
-def test_more_padding_changes_nothing(params, length, padding):
-    tokens, r1, r2 = random_rows(length, 20, length)
-    padded = np.pad(tokens, ((0, 0), (0, padding)))
-    np.testing.assert_allclose(
-        relation(params, padded, r1, r2), relation(params, tokens, r1, r2), atol=1e-5
-    )
-
-
 @pytest.mark.parametrize(
     'positions', [None, np.array([[0, 6], [2, 2], [5, 1], [6, 3], [1, 0], [4, 4]])]
 )

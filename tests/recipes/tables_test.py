@@ -50,16 +50,13 @@ OF_PAPER = """
 """
 
 
-def cells(line):
-    return [cell.strip() for cell in line.strip('| ').split('|')]
-
-
 @pytest.mark.parametrize('model, group, row, asked', examples(OF_PAPER))
 def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs(
     model, group, row, asked
 ):
     lines = (record.ROOT / 'docs/explanation/paper.md').read_text(encoding='utf-8').splitlines()
-    shown = next(cells(line) for line in lines if line.startswith(f'| {model} |'))
+    line = next(line for line in lines if line.startswith(f'| {model} |'))
+    shown = [cell.strip() for cell in line.strip('| ').split('|')]
     asked, runs = asked.split(), tables.read_rows(group, tables.RESULTS)[row]
     for split, cell in zip(asked, shown[-len(asked) :], strict=True):
         mean = lambda of, split=split: np.mean([run['metrics'][split][of] for run in runs])

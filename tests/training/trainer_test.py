@@ -70,18 +70,6 @@ def steps_of(workdir):
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def assert_same_end(workdir, metrics, uninterrupted):
-    assert metrics == uninterrupted.metrics
-    state = tiny_training.state_of(workdir, STEPS)
-    wanted = tiny_training.state_of(uninterrupted.workdir, STEPS)
-    assert state.keys() == wanted.keys() and len(wanted) > 40
-    for name in wanted:
-        np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
-    told, wanted = scalars(workdir), scalars(uninterrupted.workdir)
-    for name in wanted.keys() - SPEED:
-        assert told[name][STEPS] == wanted[name][STEPS], name
-
-
 class WithKeys(objectives.Entities):
     """Keys, here one number, are made of E now and then; what they are is told."""
 
@@ -120,7 +108,15 @@ def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 75, done.stderr[-3000:]
     assert steps_of(tmp_path) == [2, 3]
-    assert_same_end(tmp_path, go_on(inputs, 'relations', tmp_path), uninterrupted['relations'])
+    whole = uninterrupted['relations']
+    assert go_on(inputs, 'relations', tmp_path) == whole.metrics
+    state, wanted = (tiny_training.state_of(of, STEPS) for of in (tmp_path, whole.workdir))
+    assert state.keys() == wanted.keys() and len(wanted) > 40
+    for name in wanted:
+        np.testing.assert_array_equal(state[name], wanted[name], err_msg=name)
+    told, wanted = scalars(tmp_path), scalars(whole.workdir)
+    for name in wanted.keys() - SPEED:
+        assert told[name][STEPS] == wanted[name][STEPS], name
 
 
 @pytest.mark.parametrize('objective', OBJECTIVES)
