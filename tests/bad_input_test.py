@@ -89,9 +89,7 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
     build_memory | MEMORY | /sys/new | ed: '/sys/new'
     prepare | TEXT | /sys/new | ed: '/sys/new'
 """)
-def test_what_does_not_fit_together_or_cannot_be_written_is_named(
-    run, tmp_path, binary, setting, value, said
-):
+def test_what_does_not_fit_together_is_named(run, tmp_path, binary, setting, value, said):
     """Of full disks and broken ones see crash_test.py."""
     corpus = records.write(tmp_path / 'corpus.jsonl', documents())
     more = {'CORPUS': corpus} if binary == 'prepare' else {}

@@ -165,9 +165,7 @@ def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     assert prompt.completions('who designed') == prompt.completions('Zzz') == []
 
 
-def test_a_sentence_is_forgotten_when_the_user_says_yes_and_the_new_version_answers(
-    kb, tmp_path, capsys, monkeypatch
-):
+def test_a_sentence_is_forgotten_when_the_user_says_yes(kb, tmp_path, capsys, monkeypatch):
     copy = shutil.copytree(kb, tmp_path / 'kb')
     prompt = Prompt(copy, 5)
     prompt.run(DESIGNED)

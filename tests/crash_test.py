@@ -45,9 +45,7 @@ def check(tried, how, least):
 
 
 @pytest.mark.parametrize(('work', 'how'), CASES)
-def test_a_run_with_a_fault_leaves_the_old_state_or_the_new_one_and_is_completed_by_the_next(
-    sample, work, how
-):
+def test_a_fault_leaves_the_old_state_or_the_new_one_and_a_rerun_completes_it(sample, work, how):
     check(sample[work, how], how, 1)
 
 

@@ -40,9 +40,7 @@ def write(path, *lines):
     return str(path)
 
 
-def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(
-    prepared, tmp_path
-):
+def test_an_epoch_has_each_question_and_once_more_in_a_wording_of_its_type(prepared, tmp_path):
     usable = [q for q in prepared.questions(SPLIT) if q.topic_entity >= 0 and q.answers]
     path = write(
         tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]'

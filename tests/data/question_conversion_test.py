@@ -66,9 +66,7 @@ def marked(record):
         ({'names': ['iris', 'bjørgvin']}, 5),  # of two names that differ by case alone neither
     ],
 )
-def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_name(
-    resolve, given, entity
-):
+def test_an_entity_is_told_by_its_key_then_qid_then_name(resolve, given, entity):
     assert resolve.entity(**given) == entity
 
 

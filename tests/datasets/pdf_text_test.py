@@ -99,9 +99,7 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
         ('English Mathematician', None, 'charles babbage'),  # which it does not say as a title
     ],
 )
-def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_files(
-    tmp_path, texts, metadata, first_line, title
-):
+def test_a_pdf_is_called_by_a_title_in_its_text(tmp_path, texts, metadata, first_line, title):
     lines = [*(first_line or '').splitlines(), *wrap(ADA)]
     (texts / 'charles_babbage.pdf').write_bytes(pdf(lines, title=metadata))
     [document] = read(tmp_path, texts)

@@ -185,9 +185,7 @@ def test_complexwebq_needs_the_names_of_its_topics(load, tables, tmp_path):
 
 
 @pytest.mark.parametrize('register_checksums', [False, True])
-def test_another_archive_than_the_published_one_is_refused(
-    put, tmp_path, monkeypatch, register_checksums
-):
+def test_another_archive_is_refused(put, tmp_path, monkeypatch, register_checksums):
     put('WebQSP.zip', 'not the archive')
     # Where checksums are registered TFDS would write them to its file.
     monkeypatch.setattr(tfds.download.DownloadManager, '_record_url_infos', lambda self: None)

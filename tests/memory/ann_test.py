@@ -143,9 +143,7 @@ def test_two_builds_give_the_same_bytes(tmp_path, memory, folder, index):
 
 
 @with_scann
-def test_an_index_of_another_memory_or_entity_table_is_refused(
-    folder, index, memory, small, changing
-):
+def test_an_index_of_another_memory_is_refused(folder, index, memory, small, changing):
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
     other = TABLE.copy()
     other[-1, -1] += 1e-6
@@ -247,9 +245,7 @@ def check_exact(found, memory):
         np.testing.assert_allclose(scores[:, : best.shape[1]], best, atol=2e-5)
 
 
-def test_without_scann_the_search_is_exact_and_says_so(
-    tmp_path, without_scann, caplog, monkeypatch
-):
+def test_without_scann_search_is_exact(tmp_path, without_scann, caplog, monkeypatch):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     memory = make_memory(tmp_path / 'memory', 300)
     for get in (build_index, open_index):

@@ -95,9 +95,7 @@ def padded(values, fill):
     excludes=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float16]),
 )
-def test_search_equals_dense_reference_with_ties_to_the_lowest_id(
-    seed, num_rows, batch, excludes, dtype
-):
+def test_search_equals_the_dense_reference(seed, num_rows, batch, excludes, dtype):
     rng = np.random.default_rng(seed)
     # Whole numbers: ties are frequent and exact.
     memory, table = make_memory(rng, num_rows, whole_numbers=True, dtype=dtype)

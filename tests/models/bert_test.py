@@ -176,9 +176,7 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
         ({'num_layers': 3}, r'\. layers_2/[^;]+: missing, the model has \([0-9, ]+\); .* more$'),
     ],
 )
-def test_merging_into_an_encoder_of_another_shape_names_the_first_differences(
-    tmp_path, other, said
-):
+def test_merging_into_another_shape_names_the_first_differences(tmp_path, other, said):
     fields, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
     _, fresh = fresh_params(fields | other)
     with pytest.raises(InputError, match=said) as e:

@@ -67,9 +67,7 @@ def reference(params, relation, table, start, hops, filter, exclude_topic, weigh
     ('filter', 'exclude_topic', 'weigh_topics'),
     [(True, True, True), (True, False, False), (False, True, True), (False, False, True)],
 )
-def test_hops_and_gradients_are_those_of_a_search_of_every_entry(
-    filter, exclude_topic, weigh_topics
-):
+def test_hops_and_gradients_are_those_of_a_full_search(filter, exclude_topic, weigh_topics):
     """A loss at the last hop trains all of the follower, the question's relation and E."""
     ways = dict(exclude_topic=exclude_topic, weigh_topics=weigh_topics)
     slow = jax.jit(

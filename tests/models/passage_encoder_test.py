@@ -83,9 +83,7 @@ def test_halves_and_vectors_do_not_depend_on_batches(
     np.testing.assert_array_equal(anew, again.vectors())
 
 
-def test_stored_passages_are_taken_over_unless_a_mention_has_its_first_pair(
-    prepared, encoded, tmp_path
-):
+def test_stored_passages_are_taken_over(prepared, encoded, tmp_path):
     first = encoded.pairs[0, 0]
     before = np.flatnonzero((encoded.pairs != first).all(axis=1))
     known, counts = np.unique(encoded.pairs[before]), []

@@ -77,9 +77,7 @@ def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
 
 
 @pytest.mark.parametrize('number', [np.nan, np.inf])
-def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays(
-    folder, tmp_path, number
-):
+def test_parameters_that_are_not_finite_are_not_released(folder, tmp_path, number):
     params = jax.tree.map(np.array, ENCODER.params)
     params['w_r']['kernel'][3, 1] = number
     with pytest.raises(InputError, match='w_r.kernel has a number that is not finite'):
@@ -91,9 +89,7 @@ def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays
     assert content(tmp_path / 'old') == before
 
 
-def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(
-    folder, tmp_path, monkeypatch
-):
+def test_an_interrupted_release_is_told_and_made_again(folder, tmp_path, monkeypatch):
     write(tmp_path / 'a')
 
     def killed(*_):
@@ -124,9 +120,7 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     assert content(tmp_path / 'a') == content(folder)
 
 
-def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_another(
-    folder, tmp_path
-):
+def test_an_open_encoder_is_given_again_until_a_file_changes(folder, tmp_path):
     shutil.copytree(folder, tmp_path / 'a')
     encoder = TextEncoder.load(tmp_path / 'a')
     assert TextEncoder.load(tmp_path / 'a') is encoder

@@ -61,9 +61,7 @@ def assert_is_the_reference(found, case):
 @pytest.mark.parametrize(
     ('way', 'name'), [(way, name) for way in ('full', 'attended') for name in cases.COMPUTED[way]]
 )
-def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
-    on_devices, way, name, devices
-):
+def test_loss_and_gradients_are_the_reference_on_any_devices(on_devices, way, name, devices):
     found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in cases.PARTS]
     row_devices = eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
@@ -112,9 +110,7 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('name', cases.COMPUTED['best'])
-def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(
-    on_devices, name, devices
-):
+def test_best_entities_and_probabilities_are_those_of_the_softmax(on_devices, name, devices):
     case = cases.make(name)
     scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
     ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]

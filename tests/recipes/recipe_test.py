@@ -123,9 +123,7 @@ def test_a_damaged_record_is_named(options):
         (1, 'error: step one failed with status 1', ''),
     ],
 )
-def test_how_a_binary_ends_is_how_its_recipe_ends(
-    options, monkeypatch, capsys, tmp_path, code, ends, said
-):
+def test_a_recipe_ends_as_its_binary(options, monkeypatch, capsys, tmp_path, code, ends, said):
     monkeypatch.setattr(preemption, 'run_binary', lambda command, cwd: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
     monkeypatch.setitem(catalog.RECIPES, 'g/a', Recipe('g/a', '', lambda options: steps))

@@ -294,9 +294,7 @@ def test_rows_use_every_experiment_file_and_share_steps_only_if_they_are_the_sam
 
 
 @pytest.mark.parametrize('group', ['slot-filling', 'metaqa-novelty'])
-def test_new_relations_are_held_out_of_the_encoder_or_of_everything_and_evaluated_apart(
-    group, data, tmp_path
-):
+def test_new_relations_are_held_out_and_evaluated_apart(group, data, tmp_path):
     drawn, grid = {}, catalog.find(group)
     systems, protocols, shares = grid.choices.values()
     most = {'slot-filling': 50, 'metaqa-novelty': 60}[group]

@@ -51,9 +51,7 @@ OF_PAPER = """
 
 
 @pytest.mark.parametrize('model, group, row, asked', examples(OF_PAPER))
-def test_figures_of_ours_beside_those_of_the_paper_are_those_of_published_runs(
-    model, group, row, asked
-):
+def test_figures_beside_the_paper_are_those_of_published_runs(model, group, row, asked):
     lines = (record.ROOT / 'docs/explanation/paper.md').read_text(encoding='utf-8').splitlines()
     line = next(line for line in lines if line.startswith(f'| {model} |'))
     shown = [cell.strip() for cell in line.strip('| ').split('|')]

@@ -167,9 +167,7 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage
 
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
 @pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
-def test_a_model_trained_with_another_vocabulary_or_tokenizer_is_refused(
-    world, tmp_path, other, use
-):
+def test_a_model_of_another_vocabulary_or_tokenizer_is_refused(world, tmp_path, other, use):
     if other == 'vocabulary':
         prepared = tiny_training.write_prepared(tmp_path / 'prepared', seed=1)
         said = f'entity vocabulary of 40 entities, hash .*, but {prepared} has 40, hash'
@@ -227,9 +225,7 @@ def slow_hashes(monkeypatch):
     return released
 
 
-def test_training_goes_on_while_its_state_is_hashed_and_the_step_before_is_there_until_then(
-    tmp_path, slow_hashes, monkeypatch
-):
+def test_training_goes_on_while_its_state_is_hashed(tmp_path, slow_hashes, monkeypatch):
     advance = jax.jit(lambda tree: jax.tree.map(lambda x: x + 1, tree), donate_argnums=0)
     slow_hashes.set()
     with Checkpoints(tmp_path, keep=1) as checkpoints:

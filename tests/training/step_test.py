@@ -91,9 +91,7 @@ def on_devices(binaries, trained, tmp_path_factory):
     [(STAGES, stage) for stage in STAGES]
     + [pytest.param(SLOW_STAGES, stage, marks=pytest.mark.slow) for stage in SLOW_STAGES],
 )
-def test_the_number_of_devices_changes_neither_loss_nor_parameters(
-    on_devices, trained, stages, stage
-):
+def test_devices_change_neither_loss_nor_parameters(on_devices, trained, stages, stage):
     output = on_devices(stages)
     metrics = json.loads((output / 'metrics.json').read_text())
     one = tiny_training.params_of(output / f'{stage}-1')

@@ -84,9 +84,7 @@ class WithKeys(objectives.Entities):
         return dataclasses.replace(task, loss=loss, memory=np.float32(0), refresh=keys_of)
 
 
-def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_not_stopped(
-    inputs, tmp_path
-):
+def test_keys_of_a_run_that_goes_on_are_those_of_one_that_was_not_stopped(inputs, tmp_path):
     settings = dict(num_steps=8, checkpoint_every=3, keep_checkpoints=None)
     tiny_training.run(inputs[0], tmp_path / 'whole', WithKeys(rows=16), **settings)
     later = shutil.ignore_patterns('6', '8', 'events*')
@@ -99,9 +97,7 @@ def test_keys_of_a_run_that_goes_on_from_a_checkpoint_are_those_of_one_that_was_
     assert [step for step in range(2, 9) if whole[step] != whole[step - 1]] == [4, 6, 7]
 
 
-def test_a_run_asked_to_stop_saves_the_step_it_is_in_and_goes_on_from_it(
-    inputs, uninterrupted, tmp_path
-):
+def test_a_run_asked_to_stop_saves_its_step_and_goes_on(inputs, uninterrupted, tmp_path):
     script = TESTS / 'support' / 'train_until_stopped.py'
     command = [sys.executable, *map(str, [script, *inputs, tmp_path])]
     environment = {**os.environ, 'PYTHONPATH': str(TESTS.parent)}

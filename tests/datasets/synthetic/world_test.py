@@ -44,9 +44,7 @@ def facts(documents):
 # An independent reader: every sentence is held against every template.
 
 
-def test_every_sentence_states_one_relation_or_none_and_the_text_states_exactly_the_facts(
-    world, facts
-):
+def test_every_sentence_states_one_relation_or_none_and_text_the_facts(world, facts):
     pairs = {name: zip(table.subjects, table.objects) for name, table in world.facts.items()}
     expected = {(n, world.keys[s], world.keys[o]) for n, joined in pairs.items() for s, o in joined}
     canonical = lambda fact: (fact[0], *sorted(fact[1:])) if RELATIONS[fact[0]].symmetric else fact
