@@ -101,9 +101,8 @@ def _films(folder, data, binaries):
 def _comparisons(folder, data, binaries):
     """Makes the questions that compare, and a knowledge base for two of them."""
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
-    done = binaries.script(
-        BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
-    )
+    options = '--data', data, '--write', made, '--texts', texts
+    done = binaries.script(BENCHMARKS / 'comparisons.py', *options)
     assert done.returncode == 0, done.stderr
     asked = records.read(made)
     assert len({record['kind'] for record in asked}) == 5

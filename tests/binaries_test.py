@@ -62,9 +62,8 @@ def succeed(binaries):
 
 def test_scoring_the_output_of_infer_equals_answering_the_file(kb, succeed, tmp_path):
     asked = f'--gin.KB={kb}', f'--gin.QUESTIONS={kb / "asked.jsonl"}'
-    succeed(
-        'infer', '--gin_file=gin/runs/infer.gin', *asked, f'--gin.OUTPUT={tmp_path / "a.jsonl"}'
-    )
+    output = f'--gin.OUTPUT={tmp_path / "a.jsonl"}'
+    succeed('infer', '--gin_file=gin/runs/infer.gin', *asked, output)
     evaluate = ['eval', '--gin_file=gin/runs/eval.gin', *asked]
     answered = succeed(*evaluate, f'--gin.OUTPUT_DIR={tmp_path / "answered"}')
     given = f'--gin.PREDICTIONS={tmp_path / "a.jsonl"}', f'--gin.OUTPUT_DIR={tmp_path / "scored"}'

@@ -44,9 +44,8 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
             step.Options(folder, tmp_path),
         ),
     }
-    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(
-        command, folder
-    )
+    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}
+    held = held.get(command, folder)
     with locks.writer(held):
         before = tiny_memories.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):

@@ -89,12 +89,10 @@ def test_loss_metrics_and_gradient_are_those_of_the_objective(name, world):
     model, rng = open_model(name, world), jax.random.key(3)
     params, task = start(model), model.task
     trained, frozen = state.split_params(params, task.trainable)
-    compute = lambda trained, batch: task.loss(
-        state.merge_params(trained, frozen), batch, task.memory, rng
-    )
-    reference, of_t5x = (
-        jax.jit(jax.value_and_grad(loss, has_aux=True)) for loss in (compute, model.loss_fn)
-    )
+    merged = lambda trained: state.merge_params(trained, frozen)
+    compute = lambda trained, batch: task.loss(merged(trained), batch, task.memory, rng)
+    graded = lambda loss: jax.jit(jax.value_and_grad(loss, has_aux=True))
+    reference, of_t5x = graded(compute), graded(model.loss_fn)
     batches = (task.source[step] for step in range(STEPS))
     for batch in {getattr(batch, 'hops', 1): batch for batch in batches}.values():
         (loss, metrics), grads = of_t5x(params, batched(batch), rng)

@@ -8,9 +8,7 @@ from opql_jax.corpus.casing import Dictionary, cased, told_case, with_names_in_l
 from opql_jax.corpus.spans import Span
 
 NOUNS = frozenset('mayor port house river banker sister crew london'.split())
-WORDS = Dictionary(
-    NOUNS, NOUNS | frozenset('bear born marry work found stand near design good'.split())
-)
+WORDS = Dictionary(NOUNS, NOUNS | {*'bear born marry work found stand near design good'.split()})
 
 
 def nobody(texts):

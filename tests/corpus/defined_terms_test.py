@@ -49,9 +49,7 @@ def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name():
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():
-    ((names,), _) = resolved(
-        '[Norgate Lines AS] ("the Owner") owns it. An Owner’s duty. Landowner.'
-    )
+    ((names,), _) = resolved('[Norgate Lines AS] ("the Owner") has it. An Owner’s duty. Landowner.')
     assert names == ['Norgate Lines AS'] * 3
 
 

@@ -23,10 +23,8 @@ def answers(example):
 
 
 def test_as_many_are_given_as_asked_for_and_the_same_for_a_seed():
-    read = [
-        list(made_paragraphs.paragraphs(SURNAMES, PLACES, np.random.default_rng(1), 50))
-        for _ in range(2)
-    ]
+    seeded = lambda: made_paragraphs.paragraphs(SURNAMES, PLACES, np.random.default_rng(1), 50)
+    read = [list(seeded()) for _ in range(2)]
     assert read[0] == read[1] and len(read[0]) == 50
 
 
@@ -47,9 +45,7 @@ def test_a_passage_helps_where_it_answers(examples):
 
 def test_who_built_a_thing_is_who_is_said_to_have_built_it(examples):
     """Whoever was asked to, planned to or refused is not, nor who built something else."""
-    asked = [
-        each for each in examples if re.match(r'Who (built|constructed|put up) ', each.question)
-    ]
+    asked = [e for e in examples if re.match(r'Who (built|constructed|put up) ', e.question)]
     seen = {True: 0, False: 0}
     for each in asked:
         thing = re.sub(r'^Who (built|constructed|put up) |\?$', '', each.question)

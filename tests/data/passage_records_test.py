@@ -16,9 +16,8 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 def passages(draw):
     m = draw(st.integers(0, 5))
     tokens = draw(hnp.arrays(np.int32, st.integers(0, 20), elements=INT32))
-    return TokenisedPassage(
-        tokens, *(draw(hnp.arrays(np.int32, m, elements=INT32)) for _ in range(3))
-    )
+    column = hnp.arrays(np.int32, m, elements=INT32)
+    return TokenisedPassage(tokens, *(draw(column) for _ in range(3)))
 
 
 def assert_same(a, b):

@@ -63,10 +63,8 @@ mentions = st.lists(
 def spread(spans):
     """Spans one after another, which more often fit."""
     bounds = sorted({n for span in spans for n in (span['start'], span['end']) if type(n) is int})
-    return [
-        {**span, 'start': start, 'end': end}
-        for span, start, end in zip(spans, bounds[::2], bounds[1::2])
-    ]
+    pairs = zip(spans, bounds[::2], bounds[1::2])
+    return [{**span, 'start': start, 'end': end} for span, start, end in pairs]
 
 
 documents = st.fixed_dictionaries(
@@ -117,10 +115,7 @@ def link(start, end, entity):
     return {'start': start, 'end': end, 'entity': entity}
 
 
-ALWAYS = [
-    good('Ann', 'Ann met Bob Low.'),
-    good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
-]
+ALWAYS = [good('Ann', 'Ann met Bob Low.'), good('Bob Low', 'It was a. Bob Low met Ann, Zoë, Q1.')]
 ENTITIES = [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']
 QUESTIONS = [b'{"id": "always", "question": "who met Ann"}']
 inputs = {

@@ -33,9 +33,8 @@ def corpus(tmp_path):
 
 
 def run(reader, output, **options):
-    return prepare(
-        kb=str(output.parent), text=output.name, reader=reader, **{'wordpieces': 200, **options}
-    )
+    options = {'wordpieces': 200} | options
+    return prepare(kb=str(output.parent), text=output.name, reader=reader, **options)
 
 
 def contents(folder):

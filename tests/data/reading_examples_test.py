@@ -130,9 +130,8 @@ def annotated(title, text, facts, apart):
     mentions = tuple(Mention(m.start(), m.end(), f'X:{name}') for m, name in found)
     keyed = lambda of: [(f'X:{head}', relation, f'X:{tail}') for head, relation, tail in of]
     names = {m.entity: (m.entity[2:], collections.Counter()) for m in mentions}
-    return AnnotatedDocument(
-        Document(title, title, text, mentions), names, keyed(facts), keyed(apart)
-    )
+    document = Document(title, title, text, mentions)
+    return AnnotatedDocument(document, names, keyed(facts), keyed(apart))
 
 
 def test_a_document_answers_what_is_labelled_and_nothing_else():

@@ -53,9 +53,8 @@ def batches(source, num_steps=STEPS):
 
 def same(a, b):
     a, b = named_leaves(a), named_leaves(b)
-    return a.keys() == b.keys() and all(
-        np.array_equal(a[k], b[k]) and a[k].dtype == b[k].dtype for k in a
-    )
+    equal = lambda x, y: np.array_equal(x, y) and x.dtype == y.dtype
+    return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
 
 
 def rows_of(buckets):

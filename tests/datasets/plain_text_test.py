@@ -83,9 +83,7 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
         write(tmp_path, **{f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.'})
         write(tmp_path, **{f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.'})
     _, documents = read(tmp_path)
-    name, part, said = (
-        documents[f'texts/{of}'] for of in ('name_0.txt', 'part_0.md', 'said_1.txt')
-    )
+    name, part, said = (documents[f'texts/{x}'] for x in ('name_0.txt', 'part_0.md', 'said_1.txt'))
     assert (name.title, name.text) == ('Ada', 'They saw Ada in the rain.')
     assert part.title == 'Harl Bridge' and said.text.startswith('Ada Lovelace wrote programs.')
 

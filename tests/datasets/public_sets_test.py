@@ -9,9 +9,7 @@ import zipfile
 
 import pytest
 
-tfds = pytest.importorskip(
-    'tensorflow_datasets', reason='TFDS is not installed: pip install -e .[data]'
-)
+tfds = pytest.importorskip('tensorflow_datasets', reason='TFDS is not installed')
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 

@@ -26,9 +26,8 @@ def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
     draw = (lambda *s: rng.integers(-1, 2, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
     offsets = np.searchsorted(topic, np.arange(NUM_ENTITIES + 1)).astype(np.int32)
     relations = draw(num_rows, DIM_R).astype(np.float32).astype(dtype)
-    return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(
-        np.float32
-    )
+    table = draw(NUM_ENTITIES, DIM_E).astype(np.float32)
+    return MemoryArrays(topic, target, relations, offsets), table
 
 
 def make_queries(rng, *, whole_numbers=False, batch=B):
@@ -79,9 +78,8 @@ def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_follow(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
-    return follow_lib.follow(
-        memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), k, block
-    )
+    asked, start = Queries(query_e, query_r), TopicSet(topics, log_weights)
+    return follow_lib.follow(memory, table, asked, start, k, block)
 
 
 def padded(values, fill):
@@ -173,9 +171,8 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
 
     ones = [np.ones((1, size), np.float32) for size in (DIM_E, DIM_R)]
     ones.append(np.zeros((1, 2), np.float32))
-    (value, hop), gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))(
-        *ones
-    )
+    graded = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))
+    (value, hop), gradients = graded(*ones)
     assert value == 0
     assert (hop.entities == -1).all() and (hop.entry_rows == -1).all()
     assert (hop.weights == 0).all() and (hop.beta == 0).all()

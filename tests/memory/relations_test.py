@@ -37,9 +37,8 @@ def test_sums_are_those_of_a_loop_in_float64():
         pairs = np.stack([rng.choice(mentions, 2, replace=False) for _ in range(count)])
         found = sums(pairs, lambda rows, halves=halves: halves[rows])
         of = lambda numbers, halves=halves: halves.reshape(-1, 2, dim + 4)[numbers]
-        np.testing.assert_allclose(
-            found, tiny.sums_of(Halves(pairs, of), np.arange(count)), rtol=1e-5, atol=1e-6
-        )
+        expected = tiny.sums_of(Halves(pairs, of), np.arange(count))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert found.dtype == np.float32
     none = sums(np.zeros((0, 2), np.int32), lambda rows: packed(np.zeros((len(rows), 6))))
     assert none.shape == (0, 6)
@@ -47,9 +46,8 @@ def test_sums_are_those_of_a_loop_in_float64():
 
 def test_halves_that_cancel_give_zeros():
     halves = packed(np.array([[1, 2], [0, 0], [0, 0], [-1, -2]]))
-    np.testing.assert_array_equal(
-        sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows]), np.zeros((2, 2))
-    )
+    found = sums(np.array([[0, 1], [1, 0]]), lambda rows: halves[rows])
+    np.testing.assert_array_equal(found, np.zeros((2, 2)))
 
 
 def test_relations_are_the_rows_that_would_be_stored(tmp_path):
@@ -57,9 +55,8 @@ def test_relations_are_the_rows_that_would_be_stored(tmp_path):
     rows = rows_of(memory, table)
     exact = tiny.sums_of(HALVES, rows)
     np.testing.assert_allclose(memory.relations(), exact, atol=ROUNDING)
-    stored = tiny.make(
-        tmp_path / 'rows', encode=lambda rows: tiny.sums_of(HALVES, rows), relation_dim=DIM
-    )
+    of_rows = lambda rows: tiny.sums_of(HALVES, rows)
+    stored = tiny.make(tmp_path / 'rows', encode=of_rows, relation_dim=DIM)
     np.testing.assert_allclose(memory.relations(), stored.relations(), atol=ROUNDING)
     for name in ('topic', 'target', 'ids', 'offsets'):
         np.testing.assert_array_equal(getattr(memory, name), getattr(stored, name))
@@ -74,9 +71,8 @@ def test_a_mention_is_stored_once_and_only_if_an_entry_is_of_it(tmp_path):
     memory = build(tmp_path)
     used = np.unique(HALVES.mentions)
     assert len(used) < 30 and memory.manifest.segments[0].num_mentions == len(used)
-    np.testing.assert_array_equal(
-        np.concatenate(memory.relation_shards).reshape(-1, 2, DIM + 4), HALVES.of(used)
-    )
+    stored = np.concatenate(memory.relation_shards).reshape(-1, 2, DIM + 4)
+    np.testing.assert_array_equal(stored, HALVES.of(used))
 
 
 @pytest.fixture
@@ -86,9 +82,8 @@ def updated(tmp_path):
     first, second = tiny.make_table(), tiny.make_table(12, seed=1)
     known = dict(zip(range(40), tiny.sums_of(HALVES, rows_of(Memory.open(tmp_path), first))))
     inject(tmp_path, second, MORE, tiny.injection(7)).close()
-    order = np.lexsort(
-        (second.target_start, second.topic_start, second.passage, second.target, second.topic)
-    )
+    columns = 'target_start topic_start passage target topic'.split()
+    order = np.lexsort([getattr(second, name) for name in columns])
     known |= dict(zip(range(40, 52), tiny.sums_of(MORE, order)))
     gone = delete(tmp_path, entities=[1], entries=[7, 45]).entries
     return tmp_path, {entry: known[entry] for entry in known if entry not in gone.tolist()}
@@ -96,9 +91,8 @@ def updated(tmp_path):
 
 def check(memory, known):
     assert set(memory.ids.tolist()) == set(known)
-    np.testing.assert_allclose(
-        memory.relations(), [known[entry] for entry in memory.ids.tolist()], atol=ROUNDING
-    )
+    expected = [known[entry] for entry in memory.ids.tolist()]
+    np.testing.assert_allclose(memory.relations(), expected, atol=ROUNDING)
     memory.verify()
 
 

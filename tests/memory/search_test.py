@@ -31,9 +31,8 @@ def on_devices(binaries, tmp_path_factory):
     output = tmp_path_factory.mktemp('search') / 'found.npz'
     eight_devices.run(binaries, 'search_cases.py', output)
     text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
-    return np.load(output), {
-        (n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES
-    }
+    meshes = eight_devices.MESHES
+    return np.load(output), {(n, mesh): text_of(n, mesh) for n in QUERIES for mesh in meshes}
 
 
 top_k = jax.jit(search.top_k, static_argnames='k')
@@ -215,9 +214,8 @@ def test_what_is_alive_at_a_time_is_bounded(patched, queries, dtype, platform):
     rows, dim, entities = 1_600_000, 256, 50_000
     shape = jax.ShapeDtypeStruct
     column = shape((rows,), np.int32)
-    memory = ShardedMemory(
-        make_mesh(1), 'exact', topic=column, target=column, relations=shape((rows, dim), dtype)
-    )
+    ends = dict(topic=column, target=column)
+    memory = ShardedMemory(make_mesh(1), 'exact', **ends, relations=shape((rows, dim), dtype))
     factors = Factors(topics=shape((entities,), np.int32), slot=column)
     keys = shape((rows, 2 * dim), np.float32)
     parts = {'factors': factors} if platform == 'cpu' else {'keys': keys}

@@ -58,9 +58,8 @@ def check(memory, model):
     assert tiny.entries_of(memory) == model.entries
     assert len(memory) == len(model.entries) and memory.manifest.next_entry == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
-    np.testing.assert_array_equal(
-        memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1))
-    )
+    offsets = np.searchsorted(memory.topic, np.arange(model.count + 1))
+    np.testing.assert_array_equal(memory.offsets, offsets)
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
     new = range(tiny.ENTITIES, model.count)
     np.testing.assert_array_equal(memory.entity_rows, tiny.embed(new) if new else np.zeros((0, 0)))
@@ -150,11 +149,8 @@ def check_updates(operations, shard_rows):
 
 
 def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
-    tiny.make(
-        tmp_path,
-        tiny.table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7]),
-        mentions='average',
-    )
+    table = tiny.table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7])
+    tiny.make(tmp_path, table, mentions='average')
     deleted = delete(tmp_path, passages=[5])
     # Entry 1 was read in passage 5 only.
     assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])

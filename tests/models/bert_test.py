@@ -74,9 +74,8 @@ def test_what_transformers_saves_matches_torch(transformers, tmp_path, kind, hea
     config = SIZES | RELATIVES[kind] | {'initializer_range': 0.5}
     config_class = getattr(transformers, f'{family}Config')
     getattr(transformers, family + head)(config_class(**config)).save_pretrained(tmp_path)
-    assert_like_torch(
-        transformers, tmp_path, random_rows(40, [200, 1, 11, 5]), pad=config.get('pad_token_id', 0)
-    )
+    rows = random_rows(40, [200, 1, 11, 5])
+    assert_like_torch(transformers, tmp_path, rows, pad=config.get('pad_token_id', 0))
 
 
 # What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.

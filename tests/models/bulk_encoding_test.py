@@ -51,9 +51,8 @@ def marked_pair(module, params, special, plain, i, j):
     marked = one_marked.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
-    return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(
-        marked.tokens
-    )
+    places = np.array([marked.r1]), np.array([marked.r2])
+    return apply(module, params, tokens, *places)[0], len(marked.tokens)
 
 
 def hidden(module, params, special, plain):

@@ -101,9 +101,8 @@ def batch_of_questions(rng, facts):
 def batch_of_labels(rng):
     """Some questions and pairs have no label, some labels no pair; pairs of -2 are padding."""
     questions, relations = (rng.normal(size=(n, 6)).astype(np.float32) for n in (9, 14))
-    question_label, label = (
-        rng.integers(low, 5, n).astype(np.int32) for low, n in ((-1, 9), (-2, 14))
-    )
+    draw = lambda low, n: rng.integers(low, 5, n).astype(np.int32)
+    question_label, label = draw(-1, 9), draw(-2, 14)
     return questions, question_label, relations, label
 
 

@@ -7,19 +7,16 @@ from opql_jax.models.mention_kinds import KINDS, MentionKinds, kinds_of_entities
 
 def make(seed=0, hidden=6):
     rng = np.random.default_rng(seed)
-    return MentionKinds(
-        rng.normal(size=(hidden, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32)
-    )
+    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
+    return MentionKinds(draw(hidden, 4), draw(4))
 
 
 def reference(kinds: MentionKinds, vectors) -> np.ndarray:
     """Log-softmax in float64, a vector at a time."""
     rows = []
     for vector in np.asarray(vectors, np.float64):
-        logits = [
-            sum(vector * kinds.kernel[:, k].astype(np.float64)) + float(kinds.bias[k])
-            for k in range(4)
-        ]
+        kernel, bias = kinds.kernel.astype(np.float64), kinds.bias.astype(np.float64)
+        logits = [sum(vector * kernel[:, k]) + bias[k] for k in range(4)]
         rows.append([x - np.log(sum(np.exp(logits))) for x in logits])
     return np.array(rows)
 

@@ -40,10 +40,8 @@ def encoder_of(prepared, parts, encoder=ENCODER):
 
 def relations_of(encoded, rows):
     """The relations of rows of the pair table, of the halves of their mentions."""
-    return sums(
-        encoded.pairs[rows],
-        lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2],
-    )
+    of = lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2]
+    return sums(encoded.pairs[rows], of)
 
 
 def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):

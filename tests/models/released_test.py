@@ -23,9 +23,8 @@ FILES = ('model.safetensors', 'tokenizer.json', 'README.md', 'config.json')
 
 
 def write(folder, params=None, card=CARD):
-    released.write(
-        folder, ENCODER.module, params or ENCODER.params, ENCODER.tokenizer.to_str(), card
-    )
+    params = params or ENCODER.params
+    released.write(folder, ENCODER.module, params, ENCODER.tokenizer.to_str(), card)
     return folder
 
 
@@ -43,9 +42,7 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
     module = released.module(fields)
     assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
     assert (module.relation_dim, module.entity_dim, module.dropout_rate) == (8, 0, 0)
-    found, expected = (
-        traverse_util.flatten_dict(tree, sep='.') for tree in (params, ENCODER.params)
-    )
+    found, expected = (traverse_util.flatten_dict(x, sep='.') for x in (params, ENCODER.params))
     assert found.keys() == expected.keys()
     for name in found.keys() - {'w_e.kernel'}:
         value = np.asarray(expected[name], np.float64)

@@ -26,10 +26,8 @@ def on_devices(binaries, tmp_path_factory):
 
 def shapes_in(text):
     """The shapes of all arrays of a compiled program."""
-    return {
-        tuple(map(int, dims.split(',')))
-        for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
-    }
+    found = re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
+    return {tuple(map(int, dims.split(','))) for dims in found}
 
 
 def layout_of(case):
@@ -169,9 +167,8 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
 
 @pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
 def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
-    one, many = (
-        {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS} for d in (1, devices)
-    )
+    of = lambda d: {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS}
+    one, many = of(1), of(devices)
     n = cases.NUM_ENTITIES['uneven']
     assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn
     np.testing.assert_array_equal(many['correct'], one['correct'])

@@ -89,9 +89,8 @@ def write_metaqa(folder):
         (folder / f'{hops}-hop').mkdir()
         for split in ('train', 'dev'):
             lines = [metaqa_line(world, q) for q in questions_of(world, split, hops)][:40]
-            (folder / f'{hops}-hop' / f'{split}.txt').write_text(
-                '\n'.join(lines) + '\n', encoding='utf-8'
-            )
+            path = folder / f'{hops}-hop/{split}.txt'
+            path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
 def questions_of(world, split, hops):
@@ -154,9 +153,7 @@ def data(tmp_path_factory):
     tiny_msf.write(folder / 'msf')
     tiny_webqsp.write(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
-    verbs = {verb: verb for verb in ('met', 'taught', 'admired', 'employed')} | {
-        'married': 'spouse'
-    }
+    verbs = {v: v for v in 'met taught admired employed'.split()} | {'married': 'spouse'}
     named = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]
     linked, labelled = [], []
     for a, b in zip(people[:3], people[5:]):
@@ -252,9 +249,8 @@ def of_kind(row):
 def test_a_recipe_ends_with_metrics_and_is_then_done(row, data, outputs, binaries, monkeypatch):
     name, chosen = row[0], catalog.find(row[0])
     documents = 150 if chosen.group == 'lm-world' else 60
-    options = Options(
-        outputs / folder_of(chosen), data, percent=0, documents=documents, **ROWS[row]
-    )
+    where = outputs / folder_of(chosen)
+    options = Options(where, data, percent=0, documents=documents, **ROWS[row])
     steps, commands = build(chosen, options), []
     monkeypatch.setattr(preemption, 'run_binary', execute_with(binaries, commands))
     run(steps, options)
@@ -308,9 +304,8 @@ def test_new_relations_are_held_out_and_evaluated_apart(group, data, tmp_path):
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
         # Both memories are of the follower's encoder, that of the questions over their text.
-        assert {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)} == {
-            follower['INIT_FROM']
-        }
+        models = {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)}
+        assert models == {follower['INIT_FROM']}
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
         every = {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}

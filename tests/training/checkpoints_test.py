@@ -41,9 +41,8 @@ def world(tmp_path_factory):
 
 
 def follow(memory, **options):
-    return objectives.Follow(
-        memory_dir=str(memory), splits=('2-hop/train',), questions=16, k=8, **options
-    )
+    options |= dict(memory_dir=str(memory), splits=('2-hop/train',))
+    return objectives.Follow(questions=16, k=8, **options)
 
 
 def copied(folder, tmp_path):

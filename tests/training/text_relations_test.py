@@ -80,9 +80,7 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
         states = tiny_text_encoder.hidden(encoder, tokens[tokens != 0])
         questions.append(unit(np.concatenate([states[r1], states[r2]]) @ w_r))
     scale, labels = np.sqrt(20), np.array(labels, np.int32)
-    relations, questions = (
-        scale * np.array(vectors, np.float32) for vectors in (relations, questions)
-    )
+    relations, questions = (scale * np.array(of, np.float32) for of in (relations, questions))
     expected = relation_loss(relations, labels, np.zeros_like(labels), labels >= 0)
     asked = label_loss(questions, batch.question_label, relations, labels)
     names = ('L_rel', 'relation_accuracy', 'L_question', 'question_accuracy')
@@ -94,9 +92,8 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
 def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
     task, params = task_and_params
     batch, rng = task.source[0], np.random.default_rng(0)
-    without = batch._replace(
-        label=np.full_like(batch.label, -1), inverse=np.full_like(batch.inverse, -1)
-    )
+    none = np.full_like(batch.label, -1)
+    without = batch._replace(label=none, inverse=none)
     loss, metrics = jax.jit(task.loss)(params, without, None, None)
     assert float(loss) == 0 and float(metrics['relation_accuracy']) == 0
     # They are others for those that state something.

@@ -239,9 +239,8 @@ def follow_in(kb, name, text='prepared', memory='memory', **options):
 
 def test_the_model_trained_last_is_the_one_that_answers(inputs, tmp_path):
     kb = pathlib.Path(shutil.copytree(inputs[0].parent, tmp_path / 'kb'))
-    first, second = (
-        {'text': 'prepared', 'model': model, 'memory': 'memory'} for model in ('first', 'second')
-    )
+    parts = {'text': 'prepared', 'memory': 'memory'}
+    first, second = (parts | {'model': model} for model in ('first', 'second'))
     follow_in(kb, 'first', dry_run=True)
     assert not KBFolder(kb).manifest.exists()
     follow_in(kb, 'first')

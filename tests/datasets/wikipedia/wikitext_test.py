@@ -137,9 +137,8 @@ WORDS = (
     .map(lambda word: ' '.join(word.split(' ')).strip(' '))
     .filter(bool)
 )
-TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(
-    lambda title: Site().link(title).title == title
-)
+is_title = lambda title: Site().link(title).title == title
+TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(is_title)
 
 
 @st.composite
