@@ -15,13 +15,8 @@ from forked_binaries import ENCODER, ROOT
 from question_records import question_record
 
 # The gin file of a binary.
-GIN = {
-    'prepare': 'data/jsonl',
-    'train': 'runs/entities',
-    'build_memory': 'runs/build_memory',
-    'eval': 'runs/eval',
-    'infer': 'runs/infer',
-}
+GIN = {'prepare': 'data/jsonl', 'train': 'runs/entities', 'build_memory': 'runs/build_memory'}
+GIN |= {'eval': 'runs/eval', 'infer': 'runs/infer'}
 PROGRESS = re.compile(r'\d\d:\d\d:\d\d ')
 
 

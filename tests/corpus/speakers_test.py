@@ -41,10 +41,8 @@ TEXTS = {
 
 
 def said(text, title=''):
-    return [
-        f'{text[turn.name_start : turn.name_end]}: {text[a:b]}'
-        for a, b, turn in first_persons(text, turns(text, title))
-    ]
+    found = first_persons(text, turns(text, title))
+    return [f'{text[turn.name_start : turn.name_end]}: {text[a:b]}' for a, b, turn in found]
 
 
 @pytest.mark.parametrize('kind', TEXTS)

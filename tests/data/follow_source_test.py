@@ -28,11 +28,8 @@ def prepared(tmp_path_factory):
 def rows(batch):
     """(tokens, topic, answers) of the questions of a batch."""
     values = zip(batch.tokens, batch.topic, batch.answers)
-    return [
-        (tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist()))
-        for t, topic, a in values
-        if topic >= 0
-    ]
+    row = lambda t, topic, a: (tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist()))
+    return [row(*each) for each in values if each[1] >= 0]
 
 
 def write(path, *lines):

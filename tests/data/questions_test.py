@@ -44,10 +44,8 @@ def test_answers_are_padded_and_longer_lists_cut_at_random():
 
 
 def test_a_relation_held_out_that_no_question_needs_is_an_error():
-    asked = [
-        Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind)
-        for i, kind in enumerate(['P1', 'P1 > P2', ''])
-    ]
+    of_type = lambda i, kind: Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind)
+    asked = [of_type(i, kind) for i, kind in enumerate(['P1', 'P1 > P2', ''])]
     assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
     with pytest.raises(InputError, match="no question needs 'P999'; they need P1, P2"):
         questions.without_relations(asked, ['P1', 'P999'])

@@ -114,10 +114,8 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
         ('who left', 'Max Hill', ['Lucy Orr']),
     ]
     sang, works, left = reading_examples.from_known_answers('films', asked, [passages] * 3, rng())
-    where = lambda example: {
-        (example.passages[number].partition(':')[0], example.passages[number][a:b])
-        for number, a, b in example.answers
-    }
+    title = lambda example, number: example.passages[number].partition(':')[0]
+    where = lambda e: {(title(e, n), e.passages[n][a:b]) for n, a, b in e.answers}
     assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
     assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
     assert not left.answers and set(left.supports) == {reading_examples.UNKNOWN}

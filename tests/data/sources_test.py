@@ -104,11 +104,9 @@ def test_bad_arguments_are_named(prepared, name, given, said):
 
 def test_entity_rows_hide_a_mention_and_ask_for_it(prepared):
     special = prepared.special
-    possible = {
-        (tuple(m.tokens.tolist()), m.position, m.entity)
-        for p in prepared.records
-        for m in (one_marked.mask_mention(p, i, special) for i in range(len(p.entities)))
-    }
+    masked = lambda p: (one_marked.mask_mention(p, i, special) for i in range(len(p.entities)))
+    mentions = (m for p in prepared.records for m in masked(p))
+    possible = {(tuple(m.tokens.tolist()), m.position, m.entity) for m in mentions}
     seen = collections.Counter()
     for batch in batches(make('entities', prepared)):
         for row in rows_of(batch.mentions):

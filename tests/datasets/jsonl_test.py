@@ -32,12 +32,8 @@ def write(folder, name=None, line=None, mark=b''):
         lines = [json.dumps(r).encode() for r in records] + ([line] if file == name else [])
         path = folder / 'questions' / file if file == 'train.jsonl' else folder / file
         path.write_bytes(mark + b'\n'.join(lines) + b'\n')
-    return lambda share: JsonLines(
-        str(folder / 'corpus.jsonl'),
-        str(folder / 'entities.jsonl'),
-        str(folder / 'questions'),
-        max_reject_fraction=share,
-    )
+    paths = [str(folder / name) for name in ('corpus.jsonl', 'entities.jsonl', 'questions')]
+    return lambda share: JsonLines(*paths, max_reject_fraction=share)
 
 
 def read(reader, rejected):

@@ -164,11 +164,8 @@ TITLE = Piece(30, 180, 'Corran')
 
 
 def side_by_side(left, right):
-    return [
-        Piece(x, 150 - 14 * y, text)
-        for y, row in enumerate(zip(left, right))
-        for x, text in zip((30, 220), row)
-    ]
+    rows = enumerate(zip(left, right))
+    return [Piece(x, 150 - 14 * y, of) for y, row in rows for x, of in zip((30, 220), row)]
 
 
 def test_columns_of_prose_that_a_page_shows_line_by_line_are_read_one_by_one():

@@ -168,10 +168,8 @@ def test_a_text_without_a_title_and_a_guide_are_about_what_they_begin_by_definin
     guide = f'# Reading guide to Greta\n\nGreta is an epic poem. {ENGLISH}'
     write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text, guide__md=guide)
     vocab, documents = read(tmp_path)
-    about = {
-        d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]])
-        for d in documents.values()
-    }
+    name = lambda key: key and vocab.names[vocab.id_of_key[key]]
+    about = {d.id: (d.title, name(d.title_entity)) for d in documents.values()}
     assert about == {
         '1': ('Ada Lovelace', 'Ada Lovelace'),
         'two': ('two', None),

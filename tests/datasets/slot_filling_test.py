@@ -16,10 +16,8 @@ from opql_jax.datasets.slot_filling import SlotFilling
 
 import tiny_docred
 
-FACTS = st.lists(
-    st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef')),
-    max_size=25,
-)
+FACT = st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef'))
+FACTS = st.lists(FACT, max_size=25)
 
 
 @hypothesis.given(
@@ -44,10 +42,8 @@ def many_queries():
     rng = np.random.default_rng(0)
     chances = 0.5 ** np.arange(1, 13)
     chains = rng.choice(12, (900, 2), p=chances / chances.sum())
-    return [
-        slot_filling.Query(f'topic {i}', (f'r{a}', f'r{b}'), (('m',), ('t',)))
-        for i, (a, b) in enumerate(chains)
-    ]
+    query = lambda i, *of: slot_filling.Query(f'topic {i}', of, (('m',), ('t',)))
+    return [query(i, f'r{a}', f'r{b}') for i, (a, b) in enumerate(chains)]
 
 
 def counts_of(queries):

@@ -84,11 +84,9 @@ DELETED = st.fixed_dictionaries(
         'entries': st.lists(st.integers(0, 99), max_size=8),
     }
 )
-OPERATIONS = st.one_of(
-    st.tuples(st.just('inject'), ROWS),
-    st.tuples(st.just('delete'), DELETED),
-    *(st.just((name, None)) for name in ('compact', 'again', 'hold')),
-)
+others = (st.just((name, None)) for name in ('compact', 'again', 'hold'))
+changes = st.tuples(st.just('inject'), ROWS), st.tuples(st.just('delete'), DELETED)
+OPERATIONS = st.one_of(*changes, *others)
 
 
 @pytest.mark.parametrize('count', [20, pytest.param(300, marks=pytest.mark.slow)])
@@ -101,12 +99,8 @@ def check_updates(operations, shard_rows):
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder, 'memory')
         table = tiny.table_of([3, 0, 0, 5, 2, 3, 3], [1, 2, 2, 0, 5, 1, 4], [0, 1, 2, 2, 3, 3, 9])
-        build(
-            directory,
-            table,
-            tiny.encoder(0),
-            BuildOptions(tiny.ENTITIES, tiny.DIM, tiny.HASHES, shard_rows=shard_rows),
-        ).close()
+        options = BuildOptions(tiny.ENTITIES, tiny.DIM, tiny.HASHES, shard_rows=shard_rows)
+        build(directory, table, tiny.encoder(0), options).close()
         model, held, last = Model(), [], None
         model.add(table, 0, tiny.ENTITIES)
         for seed, (operation, what) in enumerate(operations, 1):

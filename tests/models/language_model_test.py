@@ -207,10 +207,8 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
     rng = np.random.default_rng(0)
     layout = Layout(make_mesh(1), cases.ENTITIES)
     used = np.array([[True, True], [True, False], [False, False]])
-    vector, table, logits = (
-        rng.normal(size=shape).astype(np.float32)
-        for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5))
-    )
+    shapes = (3, 8), (cases.ENTITIES, 8), (3, 2, 5)
+    vector, table, logits = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
     targets = rng.integers(0, cases.ENTITIES, (3, 2, 4)).astype(np.int32)
     labels, answers = np.array([4, 0, 9], np.int32), np.array([[4, 7], [3, -1], [-1, -1]], np.int32)
     right = [[4, 7], [0, 3], [9]]

@@ -105,10 +105,8 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     shutil.copytree(folder, tmp_path / 'a')
     assert released.read_kinds(folder) is TextEncoder.load(folder).kinds is None
     for seed in range(2):
-        kinds = MentionKinds(
-            np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32),
-            np.ones(4, np.float32),
-        )
+        kernel = np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32)
+        kinds = MentionKinds(kernel, np.ones(4, np.float32))
         released.add_kinds(tmp_path / 'a', kinds)
         assert TextEncoder.load(tmp_path / 'a').kinds.to_bytes() == kinds.to_bytes()
     others = {name: bytes for name, bytes in content(tmp_path / 'a').items() if name in FILES[:3]}

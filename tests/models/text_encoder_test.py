@@ -68,10 +68,8 @@ def test_long_texts_are_cut_around_the_pair(monkeypatch, before, between, after)
     (placed,) = seen
     assert len(placed.tokens) <= 136
     for name, first, last in zip(('Ann Low', 'José'), placed.first, placed.last):
-        assert (
-            placed.tokens[first : last + 1].tolist()
-            == ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
-        )
+        ids = ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
+        assert placed.tokens[first : last + 1].tolist() == ids
     expected = relation(ENCODER, placed.tokens, *zip(placed.first, placed.last))
     np.testing.assert_allclose(found[0], expected, atol=2e-5)
 

@@ -78,11 +78,8 @@ def write_metaqa(folder):
     folder.mkdir(parents=True, exist_ok=True)
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
     (folder / 'passages.jsonl').write_text('\n'.join(map(json.dumps, passages)), encoding='utf-8')
-    facts = [
-        f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}'
-        for q in questions_of(world, 'train', 1)
-        for a in q.answers
-    ]
+    asked = [(q, a) for q in questions_of(world, 'train', 1) for a in q.answers]
+    facts = [f'{world.names[q.topic_entity]}|{q.type}|{world.names[a]}' for q, a in asked]
     (folder / 'kb.txt').write_text('\n'.join(facts), encoding='utf-8')
     (folder / 'entities.txt').write_text('\n'.join(world.names), encoding='utf-8')
     for hops in HOPS:

@@ -113,10 +113,8 @@ def test_devices_change_neither_loss_nor_parameters(on_devices, trained, stages,
 def test_a_batch_that_the_encoder_takes_in_parts_gives_the_step_of_the_whole_one(trained, name):
     """That of `relations`, whose negatives are the whole batch, is compared on devices above."""
     objective, optimizer = make_objective(name, trained[2]), optax.sgd(0.1)
-    whole, parts = (
-        Run(trained, objective, optimizer, dropout=0.0, **fields)
-        for fields in ({}, {'accumulate_steps': 4, 'remat': 'dots'})
-    )
+    of = lambda **fields: Run(trained, objective, optimizer, dropout=0.0, **fields)
+    whole, parts = of(), of(accumulate_steps=4, remat='dots')
     batch = whole.task.source[0]
     metrics = [jax.tree.map(float, run.step(batch)) for run in (whole, parts)]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)

@@ -37,11 +37,8 @@ def text(tmp_path_factory):
 def corpus(tmp_path_factory):
     """(a file of sentences of four relations, a file of names)."""
     folder = tmp_path_factory.mktemp('corpus')
-    lines = [
-        {'text': f'{a} {verb} {b} again', 'sub_text': a, 'obj_text': b, 'rel': verb}
-        for verb in VERBS
-        for a, b in zip(NAMES, NAMES[1:])
-    ]
+    said = lambda a, verb, b: dict(text=f'{a} {verb} {b} again', sub_text=a, obj_text=b, rel=verb)
+    lines = [said(a, verb, b) for verb in VERBS for a, b in zip(NAMES, NAMES[1:])]
     (folder / 'sentences.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
     (folder / 'names.json').write_text('{"P1": "one"}')
     return str(folder / 'sentences.jsonl'), str(folder / 'names.json')
@@ -99,10 +96,9 @@ def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
     # They are others for those that state something.
     some = np.where(rng.permutation(len(batch.label)) < 3, -1, batch.label)
     batch = batch._replace(label=some, inverse=np.where(some < 0, -1, batch.inverse))
-    lonely = batch._replace(
-        label=np.where(batch.label < 0, 10_000 + np.arange(len(some)), batch.label),
-        inverse=np.where(some < 0, 20_000 + np.arange(len(some)), batch.inverse),
-    )
+    alone, numbers = batch.label < 0, np.arange(len(some))
+    own = lambda column, start: np.where(alone, start + numbers, column)
+    lonely = batch._replace(label=own(batch.label, 10_000), inverse=own(batch.inverse, 20_000))
     loss = lambda batch: float(jax.jit(task.loss)(params, batch, None, None)[1]['L_rel'])
     assert loss(batch) == pytest.approx(loss(lonely), rel=1e-5)
 

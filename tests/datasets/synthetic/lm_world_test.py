@@ -63,11 +63,8 @@ def canonical(fact):
 
 
 def keys_of(world, facts):
-    return {
-        canonical((name, world.keys[s], world.keys[o]))
-        for name, table in facts.items()
-        for s, o in zip(table.subjects, table.objects)
-    }
+    rows = ((n, s, o) for n, table in facts.items() for s, o in zip(table.subjects, table.objects))
+    return {canonical((name, world.keys[s], world.keys[o])) for name, s, o in rows}
 
 
 def test_training_text_and_held_out_text_state_every_fact_and_none_is_in_both(world, stated):

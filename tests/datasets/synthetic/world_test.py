@@ -71,10 +71,8 @@ def test_answers_are_what_the_text_states(world, facts, split, hops):
 
 
 def test_topics_of_a_split_are_in_no_other_split(world):
-    topics = {
-        split: {q.topic_entity for hops in (1, 2, 3) for q in questions(world, split, hops)}
-        for split in SPLITS
-    }
+    of = lambda split: (q for hops in (1, 2, 3) for q in questions(world, split, hops))
+    topics = {split: {q.topic_entity for q in of(split)} for split in SPLITS}
     for a, b in itertools.combinations(topics.values(), 2):
         assert not a & b
     unseen = list(questions(world, 'unseen_wording', 1))
