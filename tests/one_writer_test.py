@@ -28,7 +28,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     folder = tmp_path / 'folder'
     if command in tiny_memories.UPDATES:
         tiny_memories.make(folder).close()
-    indexed = ann_memories.make_memory(tmp_path / 'indexed', 50)
+    indexed = lambda: ann_memories.make_memory(tmp_path / 'indexed', 50)
     calls = {
         'prepare': lambda: prepare_by_parts.run(folder, prepare_by_parts.write_corpus(tmp_path)),
         'train': lambda: tiny_training.run(world / 'text', folder),
@@ -37,7 +37,7 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
             name: lambda update=update: update(folder)
             for name, update in tiny_memories.UPDATES.items()
         },
-        'index': lambda: ann_build.build_index(folder, indexed, ann_memories.TABLE),
+        'index': lambda: ann_build.build_index(folder, indexed(), ann_memories.TABLE),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'recipe': lambda: recipe.run(
             [step.Function('s', write_one, {'path': step.Output('s')}, 's')],
