@@ -29,6 +29,7 @@ _BLOCK = re.compile(r'\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)')
 _END_OF_SENTENCE = re.compile(r'(?<=[.!?])["”)*]*\s+(?=["“(*\[]*[A-Z0-9])')
 _HEADING = re.compile(r'^#+ +(.+?) *$', re.M)
 _FILE = re.compile(rf'(?<![\w./$~{{*-])((?:[\w-]+/)+[\w.-]*[\w-]\.(?:{SUFFIXES}))(?![\w/])')
+_OBJECTIVE = re.compile(r'--gin\.(\w+)\.(\w+)\.(\w+)=')
 _MODULE = re.compile(r'python -m (opql_jax(?:\.\w+)+)')
 
 
@@ -98,6 +99,16 @@ def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
         text = '\n'.join(with_includes(REPO / path) for path in named)
         macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
         assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
+
+
+@pytest.mark.parametrize('name', TEXTS)
+def test_parameters_that_a_page_sets_are_those_of_the_code(name):
+    sources = (REPO / 'opql_jax').rglob('*.py')
+    source = '\n'.join(path.read_text(encoding='utf-8') for path in sources)
+    for module, configurable, parameter in _OBJECTIVE.findall(TEXTS[name]):
+        set_by_page = f'{module}.{configurable}.{parameter}'
+        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), set_by_page
+        assert re.search(rf'^    {parameter}: ', source, re.M), set_by_page
 
 
 @pytest.mark.parametrize('name', CURRENT)

@@ -8,6 +8,7 @@ import pytest
 import seqio
 import t5x_interface
 from flax import traverse_util
+from flax.linen import partitioning
 
 from opql_jax import t5x_model
 from opql_jax.corpus.questions import read_questions
@@ -66,9 +67,11 @@ def start(model):
     return variables['params']
 
 
-def batched(batch):
-    """A batch of a source as the only element of a batch of t5x."""
-    return {name: np.atleast_1d(value)[None] for name, value in named_leaves(batch).items()}
+def stacked(*batches):
+    """Batches of a source as t5x batches the elements of a task."""
+    elements = list(map(named_leaves, batches))
+    stack = lambda name: np.stack([np.atleast_1d(element[name]) for element in elements])
+    return {name: stack(name) for name in elements[0]}
 
 
 def plain(tree):
@@ -95,11 +98,11 @@ def test_loss_metrics_and_gradient_are_those_of_the_objective(name, world):
     reference, of_t5x = graded(compute), graded(model.loss_fn)
     batches = (task.source[step] for step in range(STEPS))
     for batch in {getattr(batch, 'hops', 1): batch for batch in batches}.values():
-        (loss, metrics), grads = of_t5x(params, batched(batch), rng)
+        (loss, metrics), grads = of_t5x(params, stacked(batch), rng)
         (expected, scalars), expected_grads = reference(trained, batch)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
         values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
-        scalars = {key: float(value) for key, value in ({'loss': loss} | scalars).items()}
+        scalars = {key: float(value) for key, value in ({'loss': expected} | scalars).items()}
         assert values == pytest.approx(scalars, rel=1e-5, abs=1e-6)
         grads = plain(grads)
         for key, value in expected_grads.items():
@@ -110,10 +113,49 @@ def test_loss_metrics_and_gradient_are_those_of_the_objective(name, world):
 
 
 @pytest.mark.slow
+def test_elements_are_trained_on_as_one_batch(world):
+    """As the shards of several processes are; without a key nothing drops out."""
+    model = open_model('relations', world)
+    params, task = start(model), model.task
+    shards = [task.source.shard(index, 2)[0] for index in range(2)]
+    loss_of = jax.jit(lambda batch: task.loss(params, batch, task.memory, None)[0])
+    together = jax.tree.map(lambda *arrays: np.concatenate(arrays), *shards)
+    loss, _ = jax.jit(model.eval_fn)(params, stacked(*shards))
+    assert float(loss) == pytest.approx(float(loss_of(together)), rel=1e-5)
+    scores = jax.jit(model.score_batch)(params, stacked(*shards))
+    np.testing.assert_allclose(scores, [-float(loss_of(shard)) for shard in shards], rtol=1e-5)
+    assert abs(np.mean(scores) + float(loss)) > 1e-3
+
+
+@pytest.mark.slow
+def test_a_batch_without_one_number_of_hops_is_not_trained_on(world):
+    model = open_model('follow', world)
+    params, evaluate, batch = start(model), jax.jit(model.eval_fn), model.task.source[0]
+    two = stacked(batch, batch)
+    loss = lambda *hops: evaluate(params, two | {'hops': np.array(hops, np.int32)[:, None]})[0]
+    assert np.isfinite(loss(batch.hops, batch.hops))
+    assert all(np.isnan(loss(*hops)) for hops in ((1, 2), (3, 3), (0, 0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['relations', 'follow'])
+def test_every_parameter_has_named_axes(name, world):
+    model = open_model(name, world)
+    variables = jax.eval_shape(lambda rng: model.get_initial_variables(rng, {}), jax.random.key(0))
+    names = plain(partitioning.get_axis_names(variables['params_axes']))
+    dimensions = {key: value.ndim for key, value in plain(variables['params']).items()}
+    assert {key: len(axes) for key, axes in names.items()} == dimensions
+    table = ('entities', 'embed') if name == 'relations' else (None, None)
+    assert tuple(names['entity_table']) == table
+    assert tuple(names['encoder/layers_0/qkv/kernel']) == ('embed', None, 'heads', 'kv')
+    assert tuple(names['encoder/layers_0/mlp_out/kernel']) == ('mlp', 'embed')
+
+
+@pytest.mark.slow
 def test_gradients_of_microbatches_add_up_to_their_mean(world):
     """t5x's trainer adds them up."""
     one, two = (open_model('relations', world, num_microbatches=number) for number in (None, 2))
-    params, batch = start(one), batched(one.task.source[0])
+    params, batch = start(one), stacked(one.task.source[0])
     loss_of = lambda model: lambda params: model.loss_fn(params, batch, None)
     gradient = lambda model: jax.jit(jax.grad(loss_of(model), has_aux=True))(params)
     (whole, metrics), (half, others) = gradient(one), gradient(two)

@@ -8,6 +8,7 @@ import one_marked
 import pytest
 
 from opql_jax.corpus.questions import to_record, write_questions
+from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -144,6 +145,15 @@ def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepa
         count = collections.Counter((int(r['topic']), int(r['target'])) for r in rows)
         anchors = [count[int(r['topic']), int(r['target'])] > 1 for r in rows]
         assert [bool(r['anchor']) for r in rows] == anchors and np.mean(anchors) > 0.3
+
+
+def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
+    rows = select_pair_rows(prepared, 'all', min_count=2, max_pairs=20)
+    pairs = set(zip(*(prepared.pairs[name][rows].tolist() for name in ('topic', 'target'))))
+    assert len(pairs) == 40  # both ways; which are best is told by kb/update_memory_test.py
+    for batch in batches(make('groups', prepared, min_count=2, max_pairs=20)):
+        for bucket in batch.pairs:
+            assert set(zip(bucket.topic.tolist(), bucket.target.tolist())) <= pairs | {(-1, -1)}
 
 
 def test_a_second_mention_in_a_passage_is_no_positive_of_the_first(prepared):

@@ -11,6 +11,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.sources.align import AlignSettings, AlignSource
+from opql_jax.data.sources.follow import FollowSource
 from opql_jax.datasets import slot_filling
 from opql_jax.datasets.slot_filling import SlotFilling
 
@@ -136,6 +138,18 @@ def test_pairs_of_a_sentence_are_those_whose_mentions_begin_in_one(prepared):
     together = [i for i, row in enumerate(rows) if is_inside(row)]
     assert prepared.pair_rows('sentence').tolist() == together
     assert 0 < len(together) < len(prepared.pair_rows('all')) == len(rows)
+
+
+def test_questions_of_held_out_relations_are_in_no_batch(prepared):
+    held_out, train_splits = ('P26', 'P36'), [split for split in SPLITS if 'train' in split]
+    asked = [q for split in train_splits for q in prepared.questions(split)]
+    spouses = {a for q in asked if q.type == 'P26' for a in q.answers}
+    for source in (
+        FollowSource(prepared, train_splits, held_out=held_out),
+        AlignSource(prepared, AlignSettings(pairs='all', held_out=held_out)),
+    ):
+        answers = {int(a) for step in range(9) for a in source[step].questions.answers.ravel()}
+        assert spouses and not spouses & answers
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):

@@ -227,6 +227,14 @@ def test_what_is_alive_at_a_time_is_bounded(patched, queries, dtype, platform):
     assert compiled.memory_analysis().temp_size_in_bytes < most
 
 
+def test_float16_relations_score_as_their_float32_values():
+    case = search_cases.make('ties')
+    rounded = np.asarray(case.relations, np.float16)
+    of = lambda relations: run(case._replace(relations=relations), 6)
+    for found, want in zip(of(rounded), of(rounded.astype(np.float32))):
+        np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize('rows', [300, 20_000])  # XLA takes maxima of large arrays another way
 # Products with inf are NaN with a sign, where queries have both.
 @pytest.mark.parametrize('bad', [np.nan, -np.nan, np.inf])

@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import contextlib
+import shutil
 import threading
 
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.memory import format
+from opql_jax.core.manifest import plan_update
+from opql_jax.memory import format, leftovers
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
@@ -161,3 +163,19 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
     memory = Memory.open(tmp_path)
     assert [segment.name for segment in memory.manifest.segments] == ['segment-00002']
     assert len(tiny.entries_of(memory)) == 52
+
+
+@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
+def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
+    tiny.make(tmp_path / 'killed')
+    shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
+    written = ['segment-00001', 'tombstones-00001.npy', 'entity_rows-00001.npy']
+    plan_update(tmp_path / 'killed', leftovers.PLAN, ['segment-00000'], written)
+    names = 'segment-00001/topic.npy segment-00001/.target.npy.1.partial tombstones-00001.npy'
+    for name in (*names.split(), '.manifest.json.1.partial'):
+        path = tmp_path / 'killed' / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b'half')
+    for directory in (tmp_path / 'killed', tmp_path / 'whole'):
+        tiny.UPDATES[next_update](directory)
+    assert tiny.digest_of_tree(tmp_path / 'killed') == tiny.digest_of_tree(tmp_path / 'whole')

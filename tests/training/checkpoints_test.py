@@ -161,6 +161,26 @@ def test_a_workdir_is_not_resumed_as_another_run(world, tmp_path, workdir, stage
     assert 'damaged' not in str(error.value) and digest_of_tree(copy) == before
 
 
+@pytest.mark.parametrize('start', ['init_from', 'bert_folder'])
+def test_a_run_does_not_start_from_other_parameters_than_it_states(
+    world, tmp_path, monkeypatch, start
+):
+    workdir, describe = copied(world / 'model', tmp_path), trainer.lineage_lib.describe_run
+
+    def describe_and_train_further(*arguments):
+        with Checkpoints(workdir) as store:
+            params, meta = store.load()
+            further = jax.tree.map(lambda x: x + 1, params)
+            store.save(9, further, {'count': np.zeros(1)}, {'lineage': meta['lineage']})
+        return describe(*arguments)
+
+    monkeypatch.setattr(trainer.lineage_lib, 'describe_run', describe_and_train_further)
+    said = f'{workdir} was trained further or replaced while it was read'
+    with pytest.raises(InputError, match=said):
+        tiny_training.run(world / 'prepared', tmp_path / 'work', **{start: str(workdir)})
+    assert Checkpoints(tmp_path / 'work').latest_step() is None
+
+
 # Starting points, lineage and steps.
 
 
