@@ -16,13 +16,8 @@ from forked_binaries import ENCODER, ROOT
 from question_records import question_record
 
 # The gin file of a binary.
-GIN = {
-    'prepare': 'data/jsonl',
-    'train': 'runs/entities',
-    'build_memory': 'runs/build_memory',
-    'eval': 'runs/eval',
-    'infer': 'runs/infer',
-}
+GIN = {'prepare': 'data/jsonl', 'train': 'runs/entities', 'build_memory': 'runs/build_memory'}
+GIN |= {'eval': 'runs/eval', 'infer': 'runs/infer'}
 PROGRESS = re.compile(r'\d\d:\d\d:\d\d ')
 
 
@@ -81,28 +76,6 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
     assert rebuilt() == whole
 
 
-@table("""
-    binary | setting | value | said
-    infer | TEXT | /none | no such file; /none is not a prepared
-    infer | KB | 2024 | infer.kb is 2024, expected str; text that looks like a number is quoted
-    eval | QUESTIONS | ('9-hop/dev',) | no questions '9-hop/dev'
-    train | STEPS | many | num_steps is 'many', expected int
-    build_memory | MEMORY | /sys/new | ed: '/sys/new'
-    prepare | TEXT | /sys/new | ed: '/sys/new'
-""")
-def test_what_does_not_fit_together_or_cannot_be_written_is_named(
-    run, tmp_path, binary, setting, value, said
-):
-    """Of full disks and broken ones see crash_test.py."""
-    corpus = records.write(tmp_path / 'corpus.jsonl', documents())
-    more = {'CORPUS': corpus} if binary == 'prepare' else {}
-    line = complaint(run(binary, **more | {setting: value}))
-    assert re.search(said, line), line
-    written = {path.name for path in (run.kb / 'new').rglob('*')}
-    assert not written & {'manifest.json', 'metrics.json', 'x'}
-    assert not list((run.kb / 'new').rglob('checkpoints/*'))
-
-
 def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_path):
     first, *others = documents()
     lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
@@ -115,6 +88,26 @@ def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_pat
         assert done.returncode == 0, done.stderr
     longest = max(len(record.tokens) for record in Prepared(run.kb / 'new').records)
     assert longest == 136 - markup.MARKUP_ROOM
+
+
+@table("""
+    binary | setting | value | said
+    infer | TEXT | /none | no such file; /none is not a prepared
+    infer | KB | 2024 | infer.kb is 2024, expected str; text that looks like a number is quoted
+    eval | QUESTIONS | ('9-hop/dev',) | no questions '9-hop/dev'
+    train | STEPS | many | num_steps is 'many', expected int
+    build_memory | MEMORY | /sys/new | ed: '/sys/new'
+    prepare | TEXT | /sys/new | ed: '/sys/new'
+""")
+def test_what_does_not_fit_together_is_named(run, tmp_path, binary, setting, value, said):
+    """Of full disks and broken ones see crash_test.py."""
+    corpus = records.write(tmp_path / 'corpus.jsonl', documents())
+    more = {'CORPUS': corpus} if binary == 'prepare' else {}
+    line = complaint(run(binary, **more | {setting: value}))
+    assert re.search(said, line), line
+    written = {path.name for path in (run.kb / 'new').rglob('*')}
+    assert not written & {'manifest.json', 'metrics.json', 'x'}
+    assert not list((run.kb / 'new').rglob('checkpoints/*'))
 
 
 @pytest.mark.parametrize('binary', GIN)

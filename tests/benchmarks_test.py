@@ -9,6 +9,7 @@ import pytest
 
 from opql_jax.kb.text.index_text import index_text
 
+import films
 import records
 from examples import examples
 from forked_binaries import ENVIRONMENT
@@ -59,7 +60,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     field, options = TINY[name]
     prepare = {'calibration': _films, 'comparisons': _comparisons, 'evidence': _evidence}
     prepare = prepare.get(name.split()[-1])
-    needs_data = '{data}' in options or name in ('calibration', 'comparisons')
+    needs_data = '{data}' in options or name == 'comparisons'
     data = request.getfixturevalue('shared_data') if needs_data else None
     if prepare:
         prepare(tmp_path, data, binaries)
@@ -89,26 +90,20 @@ def _evidence(folder, data, binaries):
 
 
 def _films(folder, data, binaries):
-    """Makes a knowledge base of some of MetaQA's films, and questions about them."""
-    metaqa, kb = data / 'metaqa', folder / 'sets' / 'films' / '0.kb'
-    few = (metaqa / 'passages.jsonl').read_text(encoding='utf-8').splitlines(keepends=True)[:40]
-    (folder / 'few.jsonl').write_text(''.join(few), encoding='utf-8')
-    index_text([folder / 'few.jsonl'], kb, processes=1)
-    titles = {json.loads(passage)['title'] for passage in few}
-    lines = (metaqa / '1-hop/dev.txt').read_text(encoding='utf-8').splitlines()
-    rows = [line.split('\t') for line in lines]
-    about = [row for row in rows if row[0][row[0].index('[') + 1 : row[0].index(']')] in titles]
-    plain = lambda question: question.replace('[', '').replace(']', '')
-    lines = [{'question': plain(row[0]), 'answers': row[1].split('|')} for row in about[:8]]
+    """Makes a knowledge base of films, and questions about them."""
+    kb = folder / 'sets' / 'films' / '0.kb'
+    kb.parent.mkdir(parents=True)
+    index_text([films.write(folder / 'films.jsonl')], kb, processes=1)
+    asked = {'Who directed Night Ferry?': ['Clara Holm'], 'Where was Clara Holm born?': ['Tarn']}
+    lines = [{'question': text, 'answers': of} for text, of in asked.items()]
     records.write(kb.with_suffix('.jsonl'), lines)
 
 
 def _comparisons(folder, data, binaries):
     """Makes the questions that compare, and a knowledge base for two of them."""
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
-    done = binaries.script(
-        BENCHMARKS / 'comparisons.py', '--data', data, '--write', made, '--texts', texts
-    )
+    options = '--data', data, '--write', made, '--texts', texts
+    done = binaries.script(BENCHMARKS / 'comparisons.py', *options)
     assert done.returncode == 0, done.stderr
     asked = records.read(made)
     assert len({record['kind'] for record in asked}) == 5

@@ -1,45 +1,23 @@
-"""Every binary run as its user runs it, from text to answers, and every gin file."""
+"""Every binary as its user runs it, and every gin file; recipes/rows_test.py trains with them."""
 
-import itertools
 import json
 import re
 import shutil
-import subprocess
-import sys
-import types
 
-import numpy as np
 import pytest
 
-from opql_jax.corpus.questions import bracketed, read_questions, to_record, write_questions
+from opql_jax.corpus.questions import bracketed, read_questions
 from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic.questions import questions
-from opql_jax.datasets.synthetic.world import generate
 from opql_jax.training import objectives
-from opql_jax.training.checkpoints import Checkpoints
 
 import records
 import tiny_training
-from forked_binaries import ENCODER, ENVIRONMENT, ROOT
+from forked_binaries import ENCODER, ROOT
 from gin_files import GIN
-from question_records import question_record
+from question_records import write_from_splits
 
-DOCUMENTS = 60
 # What `opql ask` prints: weight, entity, topic, target and sentence.
 FACT = re.compile(r'^ +(\d\.\d+)  (.+)\n {12}\[(.+) → (.+), in “.+”\]  (.+)$', re.M)
-
-
-def train(stage, kb, *flags):
-    """The flags of a run of one or two small steps."""
-    size = {
-        'entities': 'objectives.Entities.rows=16',
-        'relations': 'objectives.Relations.rows=16',
-        'align': 'objectives.Align.rows=16',
-        'follow': 'objectives.Follow.questions=8',
-        'lm_questions': 'objectives.AnswerQuestions.rows=8',
-    }[stage]
-    files = [*ENCODER, f'--gin_file=gin/runs/{stage}.gin']
-    return [*files, f'--gin.{size}', kb, '--gin.STEPS=2', *flags]
 
 
 def snapshot(folder):
@@ -48,144 +26,72 @@ def snapshot(folder):
 
 
 @pytest.fixture(scope='module')
-def chain(binaries, tmp_path_factory):
-    """All binaries in turn over a generated world, the first as `python -m opql_jax.prepare`."""
-
-    def run(binary, *flags):
-        """Runs a binary, which must succeed; returns what it printed."""
-        if binary == 'prepare':
-            command = [sys.executable, '-m', 'opql_jax.prepare', *map(str, flags)]
-            options = {'cwd': ROOT, 'env': ENVIRONMENT, 'timeout': 300}
-            done = subprocess.run(command, capture_output=True, text=True, **options)
-        else:
-            done = binaries(binary, *flags)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    root = tmp_path_factory.mktemp('chain')
-    kb, build = f'--gin.KB={root}', '--gin_file=gin/runs/build_memory.gin'
-    run('prepare', '--gin_file=gin/data/synthetic.gin', kb, f'--gin.DOCUMENTS={DOCUMENTS}')
-    run('train', *train('entities', kb))
-    run('train', *train('relations', kb, '--gin.INIT_FROM=entities'))
-    run('build_memory', build, kb, '--gin.MODEL=relations', '--gin.MEMORY=memory_relations')
-    run('train', *train('align', kb))
-    run('build_memory', build, kb)
-
-    file = root / 'asked.jsonl'
-    world = generate(0, DOCUMENTS)
-    first = lambda split, hops, n: itertools.islice(questions(world, split, hops), n)
-    asked = [to_record(question, world.vocab()) for question in first('dev', 2, 6)]
-    unknown = 'who starred in the films directed by [Nobody Known]'
-    asked.insert(2, question_record('unknown', unknown, 'Nobody Else', hops=2))
-    write_questions(file, asked)
-    (root / 'mine.txt').write_text(f'{unknown}\tNobody Else\n')
+def kb(world, tmp_path_factory):
+    """A copy of a knowledge base, with untrained models of all kinds, and files of questions."""
+    kb = shutil.copytree(world, tmp_path_factory.mktemp('binaries') / 'kb')
+    of_text = objectives.TextRelations(relations=0, pairs=2, unrelated=0, sentence_weight=0.0)
+    models = {'entities': objectives.Entities(), 'relations': None, 'text_relations': of_text}
+    for name, objective in models.items():
+        tiny_training.write_untrained(kb / 'text', kb / name, objective)
+    write_from_splits(Prepared(kb / 'text'), kb / 'open.jsonl', hops=(1,), count=2)
+    write_from_splits(Prepared(kb / 'text'), kb / 'asked.jsonl', hops=(2,), count=7)
+    (kb / 'mine.txt').write_text('who starred in the films directed by [Nobody]\tNobody Else\n')
     sentences = [
         {'text': f'{a} {relation} {b} .', 'sub_text': a, 'rel': relation, 'obj_text': b}
         for a, relation, b in map(
             str.split, ('Ann made Emma', 'Jo made Lucy', 'Rome near Bonn', 'York near Ulm')
         )
     ]
-    records.write(root / 'labelled.jsonl', sentences)
+    records.write(kb / 'labelled.jsonl', sentences)
     read = {'source': 'a', 'question': 'who met Emma', 'passages': ['Ann met Emma']}
-    read |= {'answers': [[0, 0, 3]], 'supports': [1]}
-    records.write(root / 'examples.jsonl', [read])
-    known = [to_record(question, world.vocab()) for question in first('train', 1, 2)]
-    write_questions(root / 'open.jsonl', known)
-    without = ['--gin.MEMORY=None', '--gin.INIT_FROM=align', '--gin.ENTITY_LAYER=0']
-    without += [f'--gin.QUESTIONS={root / "open.jsonl"}']
-    run('train', *train('lm_questions', kb, *without))
-    text_relations = objectives.TextRelations(
-        relations=0, pairs=2, unrelated=0, sentence_weight=0.0
-    )
-    tiny_training.write_untrained(root / 'text', root / 'text_relations', text_relations)
-    run('train', *train('follow', kb, "--gin.objectives.Follow.splits=('2-hop/train',)"))
-    flags, evaluate = [f'--gin.QUESTIONS={file}'], ['eval', '--gin_file=gin/runs/eval.gin', kb]
-    run('infer', '--gin_file=gin/runs/infer.gin', kb, *flags, f'--gin.OUTPUT={root / "mine.jsonl"}')
-    scored = [f'--gin.PREDICTIONS={root / "mine.jsonl"}', f'--gin.OUTPUT_DIR={root / "scored"}']
-    score = run(*evaluate, *flags, *scored, '--gin.SHOW=1')
-    question = bracketed(read_questions(file, Prepared(root / 'text').vocab)[0])
-    printed = {'score': score, 'ask': run('cli', 'ask', str(root), question, '--hops', '2')}
-    told = {'questions': asked, 'question': question, **printed}
-    return types.SimpleNamespace(root=root, kb=kb, asked=flags, **told)
+    records.write(kb / 'examples.jsonl', [read | {'answers': [[0, 0, 3]], 'supports': [1]}])
+    return kb
 
 
-def test_stages_train_what_they_say_and_start_where_they_are_told(chain):
-    models = ('entities', 'relations', 'align', 'follow')
-    params = {model: tiny_training.params_of(chain.root / model) for model in models}
-    same = lambda a, b, name: np.array_equal(params[a][name], params[b][name])
-    assert not same('entities', 'relations', 'encoder/w_r/kernel')
-    assert not same('entities', 'relations', 'entity_table')
-    assert not same('relations', 'align', 'encoder/w_r/kernel')
-    assert same('relations', 'align', 'entity_table')
-    assert not same('align', 'follow', 'encoder/w_r/kernel')
-    assert same('align', 'follow', 'entity_table')
-    # It starts as the identity.
-    assert np.abs(params['follow']['follower/w_q'] - np.eye(16)).max() > 0
-    assert not any(name.startswith('follower') for name in params['align'])
-    for model in models:
-        meta = Checkpoints(chain.root / model, read_only=True).meta()
-        assert meta['step'] == 2 and f"MODEL = '{model}'" in meta['gin']
-        assert list((chain.root / model).glob('events.out.tfevents.*'))
+@pytest.fixture
+def succeed(binaries):
+    """Runs a binary, which must succeed; returns what it printed."""
 
-
-def test_scoring_the_output_of_infer_equals_answering_the_file(chain, binaries, tmp_path):
-    evaluate = ['eval', '--gin_file=gin/runs/eval.gin', chain.kb, *chain.asked]
-    answered = binaries(*evaluate, f'--gin.OUTPUT_DIR={tmp_path}')
-    assert answered.returncode == 0, answered.stderr
-    metrics = json.loads((tmp_path / 'metrics.json').read_text())
-    assert metrics == json.loads((chain.root / 'scored/metrics.json').read_text())
-    (scored,) = metrics.values()
-    assert (scored['questions'], scored['unknown_topics']) == (len(chain.questions), 1)
-    assert f'{scored["hits@1"]:.4f}' in answered.stdout
-    assert not list((chain.root / 'scored').glob('*.predictions.jsonl'))
-    # --gin.SHOW=1.
-    assert chain.question in chain.score and 'hop 2 (answer)' in chain.score
-    before = snapshot(chain.root)
-    infer = ['infer', '--gin_file=gin/runs/infer.gin', chain.kb, *chain.asked]
-    again = binaries(*infer, f'--gin.OUTPUT={chain.root / "mine.jsonl"}')
-    assert again.returncode == 0 and 'is already complete' in again.stderr
-    assert snapshot(chain.root) == before
-
-
-def test_ask_prints_what_infer_writes_with_the_sentences_that_name_it(chain):
-    topic = re.search(r'\[(.*)\]', chain.question).group(1)
-    first, last = map(FACT.findall, chain.ask.split('  hop 2 (answer), by weight\n'))
-    assert {start for _, _, start, *_ in first} == {topic} and last
-    for _, entity, start, target, sentence in (*first, *last):
-        assert entity == target and start in sentence and target in sentence
-    record, *_ = records.read(chain.root / 'mine.jsonl')
-    vocab = Prepared(chain.root / 'text').vocab
-    between = {vocab.keys[vocab.id(start)] for _, _, start, *_ in last}
-    assert between <= set(record['traces'][0][0]['entities'])
-    inferred = {answer['entity']: answer['weight'] for answer in record['answers']}
-    for weight, entity, *_ in last:
-        assert float(weight) == pytest.approx(inferred[entity], abs=2e-3)
-
-
-def test_new_text_is_added_asked_about_and_deleted(chain, binaries, tmp_path):
     def succeed(binary, *flags):
         done = binaries(binary, *flags)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    return succeed
+
+
+def test_scoring_the_output_of_infer_equals_answering_the_file(kb, succeed, tmp_path):
+    asked = f'--gin.KB={kb}', f'--gin.QUESTIONS={kb / "asked.jsonl"}'
+    output = f'--gin.OUTPUT={tmp_path / "a.jsonl"}'
+    succeed('infer', '--gin_file=gin/runs/infer.gin', *asked, output)
+    evaluate = ['eval', '--gin_file=gin/runs/eval.gin', *asked]
+    answered = succeed(*evaluate, f'--gin.OUTPUT_DIR={tmp_path / "answered"}')
+    given = f'--gin.PREDICTIONS={tmp_path / "a.jsonl"}', f'--gin.OUTPUT_DIR={tmp_path / "scored"}'
+    scored = succeed(*evaluate, *given, '--gin.SHOW=1')
+    found, metrics = ((tmp_path / of / 'metrics.json').read_text() for of in ('answered', 'scored'))
+    assert found == metrics
+    (metrics,) = json.loads(metrics).values()
+    assert metrics['questions'] == 7 and f'{metrics["hits@1"]:.4f}' in answered
+    first = read_questions(kb / 'asked.jsonl', Prepared(kb / 'text').vocab)[0]
+    assert bracketed(first) in scored and 'hop 2 (answer)' in scored
+
+
+def test_new_text_is_added_asked_about_and_deleted(kb, succeed, tmp_path):
     for part in ('text', 'align', 'memory', 'follow'):
-        shutil.copytree(chain.root / part, tmp_path / 'kb' / part)
-    shutil.copy(chain.root / 'manifest.json', tmp_path / 'kb')
-    kb = f'--gin.KB={tmp_path / "kb"}'
-    corpus = tmp_path / 'new.jsonl'
-    topic = re.search(r'\[(.*)\]', chain.question).group(1)
+        shutil.copytree(kb / part, tmp_path / 'kb' / part)
+    shutil.copy(kb / 'manifest.json', tmp_path / 'kb')
+    topic = Prepared(kb / 'text').vocab.names[0]
     text = f'Zorblax was made by {topic} in a week.'
-    records.write(corpus, [{'id': 'new', 'title': 'Zorblax', 'text': text}])
+    new = [{'id': 'new', 'title': 'Zorblax', 'text': text}]
+    corpus, here = records.write(tmp_path / 'new.jsonl', new), f'--gin.KB={tmp_path / "kb"}'
     into = ['--gin.EXTENDS=text', '--gin.TEXT=more']
-    succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', kb, *into)
-    update = ['update_memory', '--gin_file=gin/runs/update_memory.gin', kb]
-    inject = [*update, '--gin.ACTION=inject', '--gin.TEXT=more']
-    succeed(*inject)
+    succeed('prepare', '--gin_file=gin/data/jsonl.gin', f'--gin.CORPUS={corpus}', here, *into)
+    update = ['update_memory', '--gin_file=gin/runs/update_memory.gin', here]
+    succeed(*update, '--gin.ACTION=inject', '--gin.TEXT=more')
     ask = ['cli', 'ask', str(tmp_path / 'kb'), 'by [Zorblax]']
     assert FACT.findall(succeed(*ask)) == [('1.000', topic, 'Zorblax', topic, text)]
-    new = ['--document=new', '--pair', f'{topic}|Zorblax']
-    deleted = succeed(*update, '--gin.ACTION=delete', *new)
-    assert deleted == 'deleted 2 entries\n'
+    of_it = ['--document=new', '--pair', f'{topic}|Zorblax']
+    assert succeed(*update, '--gin.ACTION=delete', *of_it) == 'deleted 2 entries\n'
     succeed(*update, '--gin.ACTION=compact')
     assert 'nothing: no entry of the memory has these topics' in succeed(*ask)
 
@@ -208,14 +114,14 @@ def test_every_gin_file_is_run_by_the_test_below():
 
 
 @pytest.mark.parametrize('name', GIN)
-def test_a_dry_run_prints_configuration_and_shapes_and_writes_nothing(chain, binaries, name):
+def test_a_dry_run_prints_configuration_and_shapes_and_writes_nothing(kb, binaries, name):
     binary, flags, shown = GIN[name]
-    flags = [flag.replace('{kb}', str(chain.root)) for flag in flags]
+    flags = [flag.replace('{kb}', str(kb)) for flag in flags]
     encoder = ENCODER if binary == 'train' and name.startswith('runs/') else []
-    before = snapshot(chain.root)
+    before = snapshot(kb)
     done = binaries(binary, *encoder, f'--gin_file=gin/{name}.gin', '--dry_run', *flags)
     assert done.returncode == 0, done.stderr
-    assert snapshot(chain.root) == before
+    assert snapshot(kb) == before
     for macro, value in re.findall(r'--gin\.([A-Z_]+)=(\S+)', ' '.join(flags)):
         assert re.search(rf"^{macro} = '?{re.escape(value)}'?$", done.stdout, re.MULTILINE), macro
     for text in ['# operative configuration\n', *shown]:

@@ -47,12 +47,6 @@ def test_help_waits_for_no_large_import():
     assert not {name.partition('.')[0] for name in done.stderr.split()} & set(large)
 
 
-def test_recipes_are_passed_on(capsys):
-    code, out, _ = run(['recipes', 'list'], capsys)
-    assert code == 0 and out.startswith('demo ')
-    assert run(['recipes', 'show', 'gone'], capsys)[0].startswith('error: no recipe gone')
-
-
 WRONG = """gone
 ask kb question --top 0
 index text --out kb --max_reject_fraction nan

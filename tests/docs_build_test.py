@@ -9,9 +9,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SPHINX = re.search(
-    r'-m (sphinx .*-b html)', (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
-)
+SCRIPT = (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
+SPHINX = re.search(r'-m (sphinx .*-b html)', SCRIPT)
 
 
 def build(output, *options, **variables):

@@ -29,8 +29,8 @@ _BLOCK = re.compile(r'\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)')
 _END_OF_SENTENCE = re.compile(r'(?<=[.!?])["”)*]*\s+(?=["“(*\[]*[A-Z0-9])')
 _HEADING = re.compile(r'^#+ +(.+?) *$', re.M)
 _FILE = re.compile(rf'(?<![\w./$~{{*-])((?:[\w-]+/)+[\w.-]*[\w-]\.(?:{SUFFIXES}))(?![\w/])')
-_MODULE = re.compile(r'python -m (opql_jax(?:\.\w+)+)')
 _OBJECTIVE = re.compile(r'--gin\.(\w+)\.(\w+)\.(\w+)=')
+_MODULE = re.compile(r'python -m (opql_jax(?:\.\w+)+)')
 
 
 def prose(text: str) -> str:

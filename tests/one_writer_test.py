@@ -13,27 +13,11 @@ from opql_jax.recipes import recipe, step
 
 import ann_memories
 import prepare_by_parts
-import records
 import tiny_memories
 import tiny_training
 from graph_kb import QUESTIONS, ring
 
 REFUSED = rf'is being written by process {os.getpid()} on '
-
-
-def corpus(folder, name):
-    """A file of passages about a person of this name."""
-    mention = lambda start, entity: {'start': start, 'end': start + len(entity), 'entity': entity}
-    mentions = [mention(0, name), mention(len(name) + 7, 'Eve')]
-    about = {'title': name, 'title_entity': name, 'mentions': mentions}
-    texts = [f'{name} knows Eve since {1900 + i}.' for i in range(8)]
-    lines = [{'id': str(i), 'text': text, **about} for i, text in enumerate(texts)]
-    return records.write(folder / f'{name}.jsonl', lines)
-
-
-def write_index(folder):
-    memory = ann_memories.make_memory(folder.parent / 'indexed', 50)
-    ann_build.build_index(folder, memory, ann_memories.TABLE)
 
 
 COMMANDS = ['prepare', 'train', 'build_memory', 'index', 'infer', 'recipe']
@@ -44,24 +28,24 @@ def test_a_folder_that_is_being_written_is_refused_and_left_alone(world, tmp_pat
     folder = tmp_path / 'folder'
     if command in tiny_memories.UPDATES:
         tiny_memories.make(folder).close()
+    indexed = lambda: ann_memories.make_memory(tmp_path / 'indexed', 50)
     calls = {
-        'prepare': lambda: prepare_by_parts.run(folder, corpus(tmp_path, 'Ann')),
+        'prepare': lambda: prepare_by_parts.run(folder, prepare_by_parts.write_corpus(tmp_path)),
         'train': lambda: tiny_training.run(world / 'text', folder),
         'build_memory': lambda: tiny_memories.make(folder),
         **{
             name: lambda update=update: update(folder)
             for name, update in tiny_memories.UPDATES.items()
         },
-        'index': lambda: write_index(folder),
+        'index': lambda: ann_build.build_index(folder, indexed(), ann_memories.TABLE),
         'infer': lambda: write_answers(ring(), QUESTIONS, folder.with_name('a.jsonl')),
         'recipe': lambda: recipe.run(
             [step.Function('s', write_one, {'path': step.Output('s')}, 's')],
             step.Options(folder, tmp_path),
         ),
     }
-    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}.get(
-        command, folder
-    )
+    held = {'infer': folder.with_name('a.jsonl.parts'), 'recipe': folder / 'steps' / 's'}
+    held = held.get(command, folder)
     with locks.writer(held):
         before = tiny_memories.digest_of_tree(folder)
         with pytest.raises(InputError, match=f'{held} {REFUSED}'):

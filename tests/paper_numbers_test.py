@@ -130,6 +130,5 @@ def test_hours_are_told_of_the_batches_that_the_files_state(settings_of, name):
         assert batch.products == settings(f'{objective}.max_context')
     if OBJECTIVES[name] in ('Cloze', 'AnswerQuestions'):
         assert batch.searches == settings(f'{objective}.topics')
-    assert gin.get_configurable(RelationEncoder)(vocab_size=30_522, dtype='float32') == (
-        paper.ENCODER
-    )
+    made = gin.get_configurable(RelationEncoder)(vocab_size=30_522, dtype='float32')
+    assert made == paper.ENCODER

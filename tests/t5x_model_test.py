@@ -1,6 +1,5 @@
 """Objectives behind t5x's model interface: same losses and gradients; CI tries one of them."""
 
-import functools
 import inspect
 
 import jax
@@ -45,41 +44,22 @@ def clean_registry():
         seqio.TaskRegistry.remove(name)
 
 
-def make_objective(name, world, **options):
-    memory, asked = 'memory', str(world / 'asked.jsonl')
-    splits = tuple(f'{hops}-hop/train' for hops in (1, 2))
-    return {
-        'relations': lambda: objectives.Relations(rows=16, **options),
+def open_model(name, world, **settings):
+    """The model of an objective, which starts from another model."""
+    asked, some = str(world / 'asked.jsonl'), dict(memory_dir='memory', k=4, rows=8)
+    followed = dict(splits=('1-hop/train', '2-hop/train'), max_hops=2, questions=8)
+    objective = {
+        'relations': lambda: objectives.Relations(rows=16),
         'align': lambda: objectives.Align(rows=16, topics=4, rows_per_topic=4),
-        'follow': lambda: objectives.Follow(
-            **{'splits': splits, 'max_hops': 2} | options, memory_dir=memory, questions=8, k=8
-        ),
-        'cloze': lambda: objectives.Cloze(memory_dir=memory, rows=8, k=4),
+        'follow': lambda: objectives.Follow(memory_dir='memory', k=8, **followed),
+        'cloze': lambda: objectives.Cloze(**some),
         'questions': lambda: objectives.AnswerQuestions(
-            memory_dir=memory, rows=8, k=4, text_rows=8, max_hops=2, questions=asked
+            **some, text_rows=8, max_hops=2, questions=asked
         ),
     }[name]()
-
-
-@functools.cache
-def make_model(name, world):
-    return open_model(make_objective(name, world), world)
-
-
-def open_model(objective, world, init_from='model', **settings):
-    """A model that starts from another."""
-    config = trainer.TrainConfig(kb=str(world), model='', num_steps=STEPS, init_from=init_from)
+    config = trainer.TrainConfig(kb=str(world), model='', num_steps=STEPS, init_from='model')
     settings |= {'mesh': make_mesh(1)}
     return t5x_model.T5xModel(objective, tiny_training.encoder, config, **settings)
-
-
-def reference_loss(model, dropout):
-    """`loss(params, batch, rng)` of the model's task on batches of sources."""
-    return jax.jit(
-        lambda params, batch, rng: model.task.loss(
-            params, batch, model.task.memory, rng if dropout else None
-        )
-    )
 
 
 def start(model):
@@ -87,14 +67,8 @@ def start(model):
     return variables['params']
 
 
-def by_hops(model):
-    """A batch of each number of hops."""
-    batches = [model.task.source[step] for step in range(STEPS)]
-    return {getattr(batch, 'hops', 1): batch for batch in batches}
-
-
 def stacked(*batches):
-    """The elements of a task as t5x batches them."""
+    """Batches of a source as t5x batches the elements of a task."""
     elements = list(map(named_leaves, batches))
     stack = lambda name: np.stack([np.atleast_1d(element[name]) for element in elements])
     return {name: stack(name) for name in elements[0]}
@@ -109,25 +83,27 @@ def test_methods_are_those_of_t5xs_models(method, parameters):
     assert ' '.join(inspect.signature(getattr(t5x_model.T5xModel, method)).parameters) == parameters
 
 
-def check_metrics(metrics, loss, scalars):
-    """The metrics that are not empty are the loss and those of the objective."""
-    values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
-    expected = {'loss': float(loss)} | {key: float(value) for key, value in scalars.items()}
-    assert values == pytest.approx(expected, rel=1e-5, abs=1e-6)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
 
 
-def check_gradient(model, batches):
-    """Loss, metrics and gradient are those of the stage; what is frozen has no gradient."""
-    params, rng, reference = start(model), jax.random.key(3), reference_loss(model, True)
-    of_t5x = jax.jit(jax.value_and_grad(model.loss_fn, has_aux=True))
-    trained, frozen = state.split_params(params, model.task.trainable)
-    for batch in batches:
+@pytest.mark.parametrize('name', [STAGES[0], *SLOW])
+def test_loss_metrics_and_gradient_are_those_of_the_objective(name, world):
+    """What is frozen has no gradient."""
+    model, rng = open_model(name, world), jax.random.key(3)
+    params, task = start(model), model.task
+    trained, frozen = state.split_params(params, task.trainable)
+    merged = lambda trained: state.merge_params(trained, frozen)
+    compute = lambda trained, batch: task.loss(merged(trained), batch, task.memory, rng)
+    graded = lambda loss: jax.jit(jax.value_and_grad(loss, has_aux=True))
+    reference, of_t5x = graded(compute), graded(model.loss_fn)
+    batches = (task.source[step] for step in range(STEPS))
+    for batch in {getattr(batch, 'hops', 1): batch for batch in batches}.values():
         (loss, metrics), grads = of_t5x(params, stacked(batch), rng)
-        compute = lambda trained: reference(state.merge_params(trained, frozen), batch, rng)
-        with_gradient = jax.jit(jax.value_and_grad(compute, has_aux=True))
-        (expected, scalars), expected_grads = with_gradient(trained)
+        (expected, scalars), expected_grads = reference(trained, batch)
         assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        check_metrics(metrics, expected, scalars)
+        values = {key: float(metric.compute()) for key, metric in metrics.items() if metric.count}
+        scalars = {key: float(value) for key, value in ({'loss': expected} | scalars).items()}
+        assert values == pytest.approx(scalars, rel=1e-5, abs=1e-6)
         grads = plain(grads)
         for key, value in expected_grads.items():
             np.testing.assert_allclose(grads[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
@@ -136,66 +112,38 @@ def check_gradient(model, batches):
         assert any(np.any(value) for value in expected_grads.values())
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in STAGES[1:]]
-
-
-@pytest.mark.parametrize('name', [STAGES[0], *SLOW])
-def test_loss_and_gradient_are_those_of_the_objective(name, world):
-    model = make_model(name, world)
-    check_gradient(model, by_hops(model).values())
-
-
 @pytest.mark.slow
 def test_elements_are_trained_on_as_one_batch(world):
     """As the shards of several processes are; without a key nothing drops out."""
-    model = make_model('relations', world)
-    params, shards = start(model), [model.task.source.shard(index, 2) for index in range(2)]
-    batch = stacked(*(shard[0] for shard in shards))
-    together = jax.tree.map(lambda *arrays: np.concatenate(arrays), *(shard[0] for shard in shards))
-    reference = reference_loss(model, False)
-    expected, _ = reference(params, together, jax.random.key(9))
-    loss, _ = jax.jit(model.eval_fn)(params, batch)
-    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-    scores = jax.jit(model.score_batch)(params, batch)
-    each = [-float(reference(params, shard[0], jax.random.key(0))[0]) for shard in shards]
-    np.testing.assert_allclose(scores, each, rtol=1e-5)
-    assert abs(np.mean(each) + float(expected)) > 1e-3
-    relations, pairs = jax.jit(model.predict_batch_with_aux)(params, batch)
-    for at, shard in enumerate(shards):
-        topics = np.concatenate([bucket.topic for bucket in shard[0].pairs])
-        assert relations[at].shape == (len(topics), 8)
-        assert sorted(topics) == sorted(pairs['topic'][at].tolist())
-    used = pairs['topic'] >= 0
-    assert used.any() and np.abs(relations[used]).max() > 0.01
+    model = open_model('relations', world)
+    params, task = start(model), model.task
+    shards = [task.source.shard(index, 2)[0] for index in range(2)]
+    loss_of = jax.jit(lambda batch: task.loss(params, batch, task.memory, None)[0])
+    together = jax.tree.map(lambda *arrays: np.concatenate(arrays), *shards)
+    loss, _ = jax.jit(model.eval_fn)(params, stacked(*shards))
+    assert float(loss) == pytest.approx(float(loss_of(together)), rel=1e-5)
+    scores = jax.jit(model.score_batch)(params, stacked(*shards))
+    np.testing.assert_allclose(scores, [-float(loss_of(shard)) for shard in shards], rtol=1e-5)
+    assert abs(np.mean(scores) + float(loss)) > 1e-3
 
 
 @pytest.mark.slow
-def test_the_hops_of_a_batch_are_found_out_and_a_batch_without_one_number_is_not_trained_on(world):
-    model = make_model('follow', world)
-    params, batches = start(model), by_hops(model)
-    evaluate, reference = jax.jit(model.eval_fn), reference_loss(model, False)
-
-    def at(*hops):
-        first, second = (batches.get(number, batches[2]) for number in hops)
-        stated = {'hops': np.array(hops, np.int32)[:, None]}
-        return evaluate(params, stacked(first, second) | stated)
-
-    for hops, batch in batches.items():
-        expected, scalars = reference(params, batch, jax.random.key(1))
-        loss, metrics = at(hops, hops)
-        assert float(loss) == pytest.approx(float(expected), rel=1e-5)
-        check_metrics(metrics, loss, scalars)
-    assert all(np.isnan(at(*hops)[0]) for hops in ((1, 2), (3, 3), (0, 0)))
+def test_a_batch_without_one_number_of_hops_is_not_trained_on(world):
+    model = open_model('follow', world)
+    params, evaluate, batch = start(model), jax.jit(model.eval_fn), model.task.source[0]
+    two = stacked(batch, batch)
+    loss = lambda *hops: evaluate(params, two | {'hops': np.array(hops, np.int32)[:, None]})[0]
+    assert np.isfinite(loss(batch.hops, batch.hops))
+    assert all(np.isnan(loss(*hops)) for hops in ((1, 2), (3, 3), (0, 0)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_every_parameter_has_named_axes(name, world):
-    model = make_model(name, world)
+    model = open_model(name, world)
     variables = jax.eval_shape(lambda rng: model.get_initial_variables(rng, {}), jax.random.key(0))
     names = plain(partitioning.get_axis_names(variables['params_axes']))
-    params = plain(variables['params'])
-    dimensions = {key: value.ndim for key, value in params.items()}
+    dimensions = {key: value.ndim for key, value in plain(variables['params']).items()}
     assert {key: len(axes) for key, axes in names.items()} == dimensions
     table = ('entities', 'embed') if name == 'relations' else (None, None)
     assert tuple(names['entity_table']) == table
@@ -206,8 +154,7 @@ def test_every_parameter_has_named_axes(name, world):
 @pytest.mark.slow
 def test_gradients_of_microbatches_add_up_to_their_mean(world):
     """t5x's trainer adds them up."""
-    relations = make_objective('relations', world)
-    one, two = (open_model(relations, world, num_microbatches=number) for number in (None, 2))
+    one, two = (open_model('relations', world, num_microbatches=number) for number in (None, 2))
     params, batch = start(one), stacked(one.task.source[0])
     loss_of = lambda model: lambda params: model.loss_fn(params, batch, None)
     gradient = lambda model: jax.jit(jax.grad(loss_of(model), has_aux=True))(params)
@@ -220,7 +167,7 @@ def test_gradients_of_microbatches_add_up_to_their_mean(world):
 @pytest.mark.slow
 def test_answers_are_written_as_predictions_that_are_scored_as_t5x_scores_them(world, tmp_path):
     asked = str(world / 'asked.jsonl')
-    model = open_model(make_objective('follow', world), world, questions=(asked,), rows=6)
+    model = open_model('follow', world, questions=(asked,), rows=6)
     task = seqio.TaskRegistry.get('opql')
     params, predict = start(model), jax.jit(model.predict_batch_with_aux)
     elements = task.get_dataset(split='validation', shuffle=False)

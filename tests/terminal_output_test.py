@@ -113,10 +113,8 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
 def test_scores_and_counts(opql, tmp_path):
     file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
     answers = [f'{IN_TEXT}{FAKE}', NAMES[0]]
-    asked = [
-        {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
-        for text in (QUESTION, 'Who is Zorblax?')
-    ]
+    ask = lambda text: {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
+    asked = [ask(QUESTION), ask('Who is Zorblax?')]
     records.write(file, asked)
     assert opql('evaluate', file, '--show', 9)[0] == 0
     code, out, _ = opql('evaluate', file, '--json')

@@ -1,15 +1,12 @@
 """The wheel in an environment of its own, from the first text to the web page."""
 
-import contextlib
 import json
 import os
 import pathlib
-import re
 import runpy
 import shutil
 import subprocess
 import sys
-import urllib.request
 import zipfile
 
 import pytest
@@ -117,23 +114,6 @@ def test_recipes_and_their_gin_files_come_along(run, root):
     flags = ['--gin_file=gin/data/synthetic.gin', '--gin.KB=world', '--gin.DOCUMENTS=50']
     planned = run('python', '-m', 'opql_jax.prepare', *flags, '--dry_run')
     assert 'prepare.kb' in planned
-
-
-def test_the_explorer_serves_its_pages(run, environment, root, kb):
-    assert '--writable' in run('opql', 'explore', '--help')
-    serving = [environment / 'opql', 'explore', kb, '--port', '0']
-    with subprocess.Popen(
-        serving, cwd=root, env=variables(root), stdout=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            address = server.stdout.readline().strip()
-            assert re.fullmatch(r'http://127\.0\.0\.1:\d+/', address)
-            pages = {'': '<title>', 'entities': 'Ada Lovelace', 'static/style.css': '--accent'}
-            for path, said in pages.items():
-                with contextlib.closing(urllib.request.urlopen(address + path, timeout=60)) as page:
-                    assert said in page.read().decode()
-        finally:
-            server.terminate()
 
 
 def test_the_package_is_the_installed_one_and_its_encoder_and_reader_open(run, root):

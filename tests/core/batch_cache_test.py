@@ -9,10 +9,8 @@ from opql_jax.core import batch_cache
 from opql_jax.core.errors import InputError
 
 SCHEMA = pa.schema([('text', pa.string())])
-BATCHES = [
-    pa.RecordBatch.from_pydict({'text': [text, text.upper()]}, schema=SCHEMA)
-    for text in ('ab', 'cd')
-]
+batch_of = lambda *texts: pa.RecordBatch.from_pydict({'text': texts}, schema=SCHEMA)
+BATCHES = [batch_of('ab', 'AB'), batch_of('cd', 'CD')]
 
 
 def doubled(batch):

@@ -1,6 +1,4 @@
-"""Functions of a program in several processes, as one process sees them;
-tests/training/several_processes_test.py has real ones.
-"""
+"""A program in several processes, as one sees it; real ones: several_processes_test.py."""
 
 import pytest
 

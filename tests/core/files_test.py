@@ -15,13 +15,9 @@ from damage import edit
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.manifest import CACHE_VARIABLE, ManifestError, local_copy
-from opql_jax.corpus.questions import read_questions
-from opql_jax.evaluation import predictions
-from opql_jax.kb.trained.question_sets import write_answers
 from opql_jax.memory.format import Memory
 
 from bucket import Bucket, use_bucket
-from graph_kb import QUESTIONS, VOCAB, ring
 from tiny_memories import make, make_table
 
 
@@ -153,20 +149,3 @@ def test_a_name_in_the_manifest_of_a_bucket_writes_nothing_outside_its_copy(cach
     assert outside.read_text() == 'precious'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['cache', 'outside']
     assert [*cache.iterdir()] == []
-
-
-def test_questions_and_predictions_in_a_bucket(tmp_path, monkeypatch):
-    monkeypatch.setattr(predictions, 'CHUNK', 4)
-    kb = ring()
-    kb.fails_at = 5
-    with pytest.raises(KeyboardInterrupt):
-        write_answers(kb, QUESTIONS, 'gs://b/out/a.jsonl')
-    assert [*contents('gs://b/out')] == ['a.jsonl.parts/00000-of-00003.jsonl']
-    assert write_answers(ring(), QUESTIONS, 'gs://b/out/a.jsonl') == len(QUESTIONS) - 4
-    write_answers(ring(), QUESTIONS, tmp_path / 'out' / 'a.jsonl')
-    assert contents('gs://b/out') == contents(tmp_path / 'out')
-    assert len(predictions.read_predictions('gs://b/out/a.jsonl')) == len(QUESTIONS)
-    asked = {'id': '1', 'question': 'who met plain', 'topics': [[8, 13]], 'hops': 1}
-    files.path('gs://b/open.jsonl').write_text(json.dumps(asked | {'answers': ['北京']}) + '\n')
-    (question,) = read_questions('gs://b/open.jsonl', VOCAB)
-    assert question.answers == (VOCAB.id('北京'),)

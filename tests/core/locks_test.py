@@ -218,9 +218,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize('make', FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize('has_locks', [True, False], ids=['flock', 'no flock'])
-def test_what_is_no_lock_is_neither_written_nor_removed_nor_followed(
-    tmp_path, monkeypatch, make, has_locks
-):
+def test_what_is_no_lock_is_left_alone(tmp_path, monkeypatch, make, has_locks):
     if not has_locks:
         monkeypatch.setattr(fcntl, 'flock', no_locks)
     (tmp_path / 'precious').write_text('precious')

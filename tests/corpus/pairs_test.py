@@ -6,7 +6,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -20,10 +20,8 @@ def passages(rows):
     """rows: (title entity, entities of the mentions in order[, their (start, end)]) per passage."""
     mention = lambda span, entity: {'start': span[0], 'end': span[1], 'entity': entity}
     row = dict(doc_id='d', title='t', text='x', sentence_starts=[0])
-    found = [
-        {**row, 'title_entity': title, 'mentions': list(map(mention, spans_of(*named), named[0]))}
-        for title, *named in rows
-    ]
+    mentions = lambda *named: list(map(mention, spans_of(*named), named[0]))
+    found = [{**row, 'title_entity': t, 'mentions': mentions(*named)} for t, *named in rows]
     return pa.Table.from_pylist(found, tables.PASSAGES)
 
 
@@ -48,7 +46,6 @@ def slow_pairs(rows, mode):
     return sorted(found)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.data(),
     st.lists(st.tuples(st.integers(-1, 4), nested_spans(6)), max_size=6),
@@ -70,13 +67,10 @@ def slow_mutual_information(rows):
     for _, entities in rows:
         single.update(set(entities))
         together.update(itertools.combinations(sorted(set(entities)), 2))
-    return {
-        (x, y): (n, math.log(n * len(rows) / (single[x] * single[y])))
-        for (x, y), n in sorted(together.items())
-    }
+    pmi = lambda x, y, n: math.log(n * len(rows) / (single[x] * single[y]))
+    return {(x, y): (n, pmi(x, y, n)) for (x, y), n in sorted(together.items())}
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.just(-1), st.lists(st.integers(0, 6), max_size=6)), min_size=1))
 def test_mutual_information_equals_its_definition_over_passages(rows):
     found = mutual_information(passages(rows))

@@ -43,10 +43,8 @@ CASES = {
 
 
 def named(question, found, vocab=VOCAB):
-    return [
-        (question[start:end], *(vocab.names[entity] for entity in entities))
-        for start, end, entities in found
-    ]
+    names = lambda entities: (vocab.names[entity] for entity in entities)
+    return [(question[start:end], *names(entities)) for start, end, entities in found]
 
 
 @pytest.mark.parametrize('question', CASES)

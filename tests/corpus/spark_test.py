@@ -49,9 +49,7 @@ def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages, mod
     assert spark.mine_pairs(frame, mode).toArrow().cast(tables.PAIRS).equals(wanted)
 
 
-def test_both_engines_count_the_same_and_their_logarithms_differ_by_the_last_bit_at_most(
-    frame, passages
-):
+def test_both_engines_count_alike_and_take_logarithms_to_the_last_bit(frame, passages):
     wanted = pairs.mutual_information(passages, min_passages=2)
     found = spark.mutual_information(frame, min_passages=2).toArrow()
     assert len(found) == len(wanted['low']) > 50

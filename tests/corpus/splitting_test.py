@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -139,13 +139,10 @@ def test_characters_counted_and_passages_made_are_linear_in_the_text(kind, count
     assert once <= 50 * 8_000
 
 
-WORDS = st.lists(
-    st.sampled_from([*'Ann|Bob Low|met|x-y-z|the|end.|It|U.S.|why?|\n'.split('|'), 'longword' * 3]),
-    max_size=40,
-)
+PIECES = [*'Ann|Bob Low|met|x-y-z|the|end.|It|U.S.|why?|\n'.split('|'), 'longword' * 3]
+WORDS = st.lists(st.sampled_from(PIECES), max_size=40)
 
 
-@settings(deadline=None)
 @given(WORDS, st.integers(3, 12), st.booleans(), st.sampled_from([count, lambda text: len(text)]))
 def test_properties_of_any_split(words, max_tokens, title_prefix, count_tokens):
     text = ' '.join(words)

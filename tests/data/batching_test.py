@@ -1,7 +1,7 @@
 """Length buckets of fixed shapes."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.data import batching
@@ -11,7 +11,6 @@ from examples import table
 LENGTHS = st.lists(st.integers(6, 136), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 300))
 def test_planned_rows_add_up_and_divide(lengths, rows):
     plan = batching.plan_capacities(lengths, rows)
@@ -42,7 +41,6 @@ def test_impossible_plans_are_refused(lengths, rows, reason):
 ROWS = st.integers(1, 5)
 
 
-@settings(deadline=None)
 @given(LENGTHS, st.fixed_dictionaries({32: ROWS, 64: ROWS, 136: ROWS}))
 def test_a_row_is_refused_only_when_no_arrangement_has_room(lengths, capacities):
     packer = batching.Packer(capacities)

@@ -28,11 +28,8 @@ def prepared(tmp_path_factory):
 def rows(batch):
     """(tokens, topic, answers) of the questions of a batch."""
     values = zip(batch.tokens, batch.topic, batch.answers)
-    return [
-        (tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist()))
-        for t, topic, a in values
-        if topic >= 0
-    ]
+    row = lambda t, topic, a: (tuple(t[t != 0].tolist()), int(topic), frozenset(a[a >= 0].tolist()))
+    return [row(*each) for each in values if each[1] >= 0]
 
 
 def write(path, *lines):
@@ -40,21 +37,15 @@ def write(path, *lines):
     return str(path)
 
 
-def test_an_epoch_has_each_question_as_it_is_and_each_of_a_type_once_in_a_wording_of_it(
-    prepared, tmp_path
-):
+def test_an_epoch_has_each_question_and_once_more_in_a_wording_of_its_type(prepared, tmp_path):
     usable = [q for q in prepared.questions(SPLIT) if q.topic_entity >= 0 and q.answers]
-    path = write(
-        tmp_path / 'wordings.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]'
-    )
+    path = write(tmp_path / 'w.tsv', 'P1\triver of [X] saw song', 'P1\tnever [X]', 'P3\tlater [X]')
     other = in_other_wordings(usable, read_wordings(path), seed=5)
     assert 0 < len(other) < len(usable)
     source = FollowSource(prepared, [SPLIT], wordings=path, questions=1, seed=5)
     epoch = [r for step in range(len(usable) + len(other)) for r in rows(source[step].questions)]
     arrays = questions.QuestionArrays([*usable, *other], prepared.tokenizer, prepared.special)
-    every = arrays.batch(
-        np.arange(len(arrays.topic)), len(arrays.topic), 64, np.random.default_rng(0)
-    )
+    every = arrays.batch(range(len(arrays.topic)), len(arrays.topic), 64, np.random.default_rng(0))
     assert sorted(epoch, key=repr) == sorted(rows(every), key=repr)
 
 

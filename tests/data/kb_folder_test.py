@@ -8,13 +8,11 @@ import threading
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.core.manifest import sealed
 from opql_jax.data.kb_folder import KBFolder
 
 from bucket import use_bucket
 
 PARTS = {'text': 'text', 'model': 'follow', 'memory': 'memory'}
-MANIFEST = {'format': 'opql-kb', 'version': 1, **PARTS}
 BAD_NAMES = ('..', '.', '../x', '/etc', 'a/b', 'a\\b', '.hidden', 'manifest.json', 'two\nlines', '')
 
 
@@ -115,35 +113,3 @@ def test_a_part_of_another_folder_is_not_stated(folder, part, caplog):
         folder.write(**PARTS | {part: '../other.kb/x'})
     assert folder.read() == PARTS
     assert f'{folder.manifest} stays: ../other.kb/x is no part of the knowledge base' in caplog.text
-
-
-def test_a_manifest_is_not_read_where_all_is_named(folder):
-    folder.path.mkdir()
-    folder.manifest.write_text('{')
-    assert folder.choose(**PARTS) == PARTS
-    with pytest.raises(InputError, match='not valid JSON'):
-        folder.choose(**PARTS | {'memory': None})
-
-
-STATED = [
-    ({'format': 'opql-memory'}, 'not the manifest of a knowledge base'),
-    ({'index': 'x'}, 'not what this program writes: Object contains unknown'),
-    ({'retrieval': 'r', 'memory': None}, 'memory: null, but a text with'),
-    ({'text': 'x' * 256}, 'text: '),  # a name that no disk can hold
-    *(({'memory': name}, f'memory: {name!r} is not the name of a folder') for name in BAD_NAMES),
-]
-
-
-@pytest.mark.parametrize(
-    'written, said',
-    [
-        (b'{"format": "opql-kb", ', 'not valid JSON'),
-        (sealed(MANIFEST).replace(b'follow', b'fellow'), 'its checksum is not that of its content'),
-        *((sealed(MANIFEST | changed), said) for changed, said in STATED),
-    ],
-)
-def test_a_manifest_that_cannot_be_trusted_is_refused(folder, written, said):
-    folder.path.mkdir()
-    folder.manifest.write_bytes(written)
-    with pytest.raises(InputError, match=re.escape(f'{folder.manifest}: {said}')):
-        folder.read()

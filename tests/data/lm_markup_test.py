@@ -24,9 +24,7 @@ def mark_cloze(passage, target, topics, special):
     same = np.flatnonzero(passage.entities == passage.entities[target])
     # Where a longer name of the entity holds the target, the rest of it would tell: the outermost
     # comes first.
-    held_by = (
-        int(i) for i in same if _overlap(passage, i, target) or _holds_empty(passage, i, target)
-    )
+    held_by = (int(i) for i in same if _overlap(passage, i, target) or _holds(passage, i, target))
     target = next((i for i in held_by if passage.ends[i] > passage.starts[i]), target)
     edits = [(int(passage.starts[target]), int(passage.ends[target]), (special.ent, special.r2))]
     for i in same:
@@ -51,12 +49,11 @@ def topics_beside(passage, target):
 
 
 def _overlap(passage, i, j):
-    return (
-        max(passage.starts[i], passage.starts[j]) < min(passage.ends[i], passage.ends[j]) or i == j
-    )
+    starts, ends = passage.starts, passage.ends
+    return i == j or max(starts[i], starts[j]) < min(ends[i], ends[j])
 
 
-def _holds_empty(passage, i, j):
+def _holds(passage, i, j):
     """Whether mention j has no token and stands in or before the tokens of i."""
     return passage.starts[i] <= passage.starts[j] == passage.ends[j] < passage.ends[i]
 
@@ -84,9 +81,7 @@ def _edited(tokens, hidden, starts, ends, special):
         out.append(special.r1)
     out.append(special.sep)
     # A topic whose characters all normalise to nothing has no token: its mark stands for it.
-    places = [
-        where[int(start)] if start < end else r1[int(end)] for start, end in zip(starts, ends)
-    ]
+    places = [where[int(a)] if a < b else r1[int(b)] for a, b in zip(starts, ends)]
     array = lambda values: np.array(values, np.int32)
     return LMInput(array(out), array(places), array([r1[int(end)] for end in ends]), r2)
 
@@ -101,9 +96,8 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         # Some names have no token of their own.
         ends = np.where(rng.random(len(starts)) < 0.1, starts, ends).astype(np.int32)
         entities = rng.integers(0, 4, len(starts)).astype(np.int32)
-        texts.append(
-            TokenisedPassage(rng.integers(100, 200, 12).astype(np.int32), starts, ends, entities)
-        )
+        tokens = rng.integers(100, 200, 12).astype(np.int32)
+        texts.append(TokenisedPassage(tokens, starts, ends, entities))
     target = np.array([rng.integers(len(text.entities)) for text in texts])
     many = lm_markup.ClozeTexts(markup.join(texts), target, SPECIAL)
     owner, mention = many.topics()

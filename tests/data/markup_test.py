@@ -177,13 +177,3 @@ def test_a_text_is_cut_around_a_pair(pair):
         assert len(cut.tokens) == most and (np.diff(cut.tokens) == 1).all()
     elif most < len(passage.tokens):
         assert 0 <= cut.ends[0] <= cut.starts[1]
-
-
-@pytest.mark.parametrize(
-    'starts, most, kept',
-    [((50, 55), 26, range(40, 66)), ((20, 80), 10, [*range(18, 23), *range(78, 83)])],
-)
-def test_what_is_cut_off_is_as_much_on_both_sides(starts, most, kept):
-    starts, entities = np.array(starts, np.int32), np.array([0, 1], np.int32)
-    passage = markup.TokenisedPassage(np.arange(100, dtype=np.int32), starts, starts + 1, entities)
-    assert markup.around_pair(passage, most).tokens.tolist() == list(kept)

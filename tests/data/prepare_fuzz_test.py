@@ -36,12 +36,8 @@ def mostly(good, odd, times=40):
 
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30)
 hostile = st.sampled_from(['', ' ', '\0', '\ud83c', 'x' * 300])
-text = st.builds(
-    lambda words, gap, end: gap.join(words) + end,
-    words,
-    st.sampled_from([' ', ' ', '', '. ', '\n']),
-    mostly(st.just(''), hostile),
-)
+gaps, ends = st.sampled_from([' ', ' ', '', '. ', '\n']), mostly(st.just(''), hostile)
+text = st.builds(lambda words, gap, end: gap.join(words) + end, words, gaps, ends)
 odd = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | text,
     lambda inner: (
@@ -51,22 +47,15 @@ odd = st.recursive(
     max_leaves=5,
 )
 keys = mostly(st.sampled_from([*NAMES, 'Q1']), hostile)
-mentions = st.lists(
-    st.fixed_dictionaries(
-        {name: mostly(st.integers(-1, 60), odd) for name in ('start', 'end')}
-        | {'entity': mostly(keys, odd)}
-    ),
-    max_size=6,
-)
+ends = {name: mostly(st.integers(-1, 60), odd) for name in ('start', 'end')}
+mentions = st.lists(st.fixed_dictionaries(ends | {'entity': mostly(keys, odd)}), max_size=6)
 
 
 def spread(spans):
     """Spans one after another, which more often fit."""
     bounds = sorted({n for span in spans for n in (span['start'], span['end']) if type(n) is int})
-    return [
-        {**span, 'start': start, 'end': end}
-        for span, start, end in zip(spans, bounds[::2], bounds[1::2])
-    ]
+    pairs = zip(spans, bounds[::2], bounds[1::2])
+    return [{**span, 'start': start, 'end': end} for span, start, end in pairs]
 
 
 documents = st.fixed_dictionaries(
@@ -102,11 +91,8 @@ def lines_of(records, most, always=()):
     """Files of the lines `always` and of up to so many records."""
     line = mostly(records.map(lambda record: json.dumps(record).encode()), odd_lines)
     mark = st.integers(0, 59).map({0: codecs.BOM_UTF8, 1: codecs.BOM_UTF16_LE}.get)
-    return st.builds(
-        lambda mark, lines: (mark or b'') + b'\n'.join([*always, *lines]),
-        mark,
-        st.lists(line, max_size=most),
-    )
+    joined = lambda mark, lines: (mark or b'') + b'\n'.join([*always, *lines])
+    return st.builds(joined, mark, st.lists(line, max_size=most))
 
 
 def good(title, text, **fields):
@@ -117,10 +103,7 @@ def link(start, end, entity):
     return {'start': start, 'end': end, 'entity': entity}
 
 
-ALWAYS = [
-    good('Ann', 'Ann met Bob Low.'),
-    good('Bob Low', 'It was a. Bob Low met Ann, Zoë and Q1.'),
-]
+ALWAYS = [good('Ann', 'Ann met Bob Low.'), good('Bob Low', 'It was a. Bob Low met Ann, Zoë, Q1.')]
 ENTITIES = [b'{"id": "Ann"}', b'{"id": "Bob Low", "aliases": ["Bob"]}']
 QUESTIONS = [b'{"id": "always", "question": "who met Ann"}']
 inputs = {

@@ -33,20 +33,12 @@ def corpus(tmp_path):
 
 
 def run(reader, output, **options):
-    return prepare(
-        kb=str(output.parent), text=output.name, reader=reader, **{'wordpieces': 200, **options}
-    )
+    options = {'wordpieces': 200} | options
+    return prepare(kb=str(output.parent), text=output.name, reader=reader, **options)
 
 
 def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
-
-
-def test_a_tokenizer_that_is_given_is_that_of_the_folder(corpus, tmp_path):
-    run(corpus, tmp_path / 'first')
-    file = tmp_path / 'first' / 'tokenizer.json'
-    run(corpus, tmp_path / 'out', tokenizer=str(file), wordpieces=300)
-    assert (tmp_path / 'out' / 'tokenizer.json').read_bytes() == file.read_bytes()
 
 
 def test_a_finished_folder_is_left_as_it_is_wherever_the_input_lies(corpus, tmp_path):

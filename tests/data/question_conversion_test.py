@@ -66,9 +66,7 @@ def marked(record):
         ({'names': ['iris', 'bjørgvin']}, 5),  # of two names that differ by case alone neither
     ],
 )
-def test_an_entity_is_told_by_its_key_then_by_what_its_qid_is_called_then_by_name(
-    resolve, given, entity
-):
+def test_an_entity_is_told_by_its_key_then_qid_then_name(resolve, given, entity):
     assert resolve.entity(**given) == entity
 
 
@@ -102,16 +100,6 @@ def test_broken_tables_are_named(file, mids, table, said):
 def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(text, names, mention):
     found = find_topics(text, [('topic', names)])
     assert [text[start:end] for start, end, _ in found] == ([mention] if mention else [])
-
-
-def test_topics_keep_their_own_mentions_and_of_overlapping_ones_the_longest():
-    topics = [
-        ('low', ['Low']), ('house', ['House of Low']), ('other', ['Ash']), ('ash', ['ash']),
-        ('tree', ['Ash Tree']),
-    ]  # fmt: skip
-    known = {'low', 'ash', 'house', 'tree'}
-    found = find_topics('did Ash see the house of low?', topics, known)
-    assert found == [(4, 7, 'ash'), (16, 28, 'house')]
 
 
 # Other formats.

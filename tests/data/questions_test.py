@@ -44,19 +44,8 @@ def test_answers_are_padded_and_longer_lists_cut_at_random():
 
 
 def test_a_relation_held_out_that_no_question_needs_is_an_error():
-    asked = [
-        Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind)
-        for i, kind in enumerate(['P1', 'P1 > P2', ''])
-    ]
+    of_type = lambda i, kind: Question(f'q{i}', 'of X', ((3, 4),), (0,), (1,), type=kind)
+    asked = [of_type(i, kind) for i, kind in enumerate(['P1', 'P1 > P2', ''])]
     assert [q.id for q in questions.without_relations(asked, ['P2'])] == ['q0', 'q2']
     with pytest.raises(InputError, match="no question needs 'P999'; they need P1, P2"):
         questions.without_relations(asked, ['P1', 'P999'])
-
-
-def test_a_file_of_another_known_format_is_told_with_what_makes_questions_of_it(prepared, tmp_path):
-    path = str(tmp_path / 'lines.jsonl')
-    (tmp_path / 'lines.jsonl').write_text('{"qId": "q0", "question": "who?"}')
-    said = "lines.jsonl: .* format 'webqsp_lines': convert_questions with FORMAT=webqsp_lines"
-    for read in (questions.load_questions, lambda *_: questions.read_file(path, prepared.vocab)):
-        with pytest.raises(InputError, match=said):
-            read(path, prepared)

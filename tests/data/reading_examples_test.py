@@ -14,7 +14,6 @@ from opql_jax.data import reading_examples
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.relation_questions import own_templates
 from opql_jax.datasets.docred import AnnotatedDocument
-from opql_jax.datasets.labelled_sentences import LabelledSentence
 
 PEOPLE = ['Ann Low', 'José Dee', 'Max Hill', 'Kim Stone', 'Lucy Orr']
 WORKS = ['Red River', 'Night Song', 'The Mill', 'Old Bridge']
@@ -127,10 +126,8 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
         ('who left', 'Max Hill', ['Lucy Orr']),
     ]
     sang, works, left = reading_examples.from_known_answers('films', asked, [passages] * 3, rng())
-    where = lambda example: {
-        (example.passages[number].partition(':')[0], example.passages[number][a:b])
-        for number, a, b in example.answers
-    }
+    title = lambda example, number: example.passages[number].partition(':')[0]
+    where = lambda e: {(title(e, n), e.passages[n][a:b]) for n, a, b in e.answers}
     assert where(sang) == {('Night Song', 'Kim Stone'), ('Kim Stone', 'Kim Stone')}
     assert where(works) == {('Red River', 'Red River')}  # "Max Hill" stands beside no topic
     assert not left.answers and set(left.supports) == {reading_examples.UNKNOWN}
@@ -143,9 +140,8 @@ def annotated(title, text, facts, apart):
     mentions = tuple(Mention(m.start(), m.end(), f'X:{name}') for m, name in found)
     keyed = lambda of: [(f'X:{head}', relation, f'X:{tail}') for head, relation, tail in of]
     names = {m.entity: (m.entity[2:], collections.Counter()) for m in mentions}
-    return AnnotatedDocument(
-        Document(title, title, text, mentions), names, keyed(facts), keyed(apart)
-    )
+    document = Document(title, title, text, mentions)
+    return AnnotatedDocument(document, names, keyed(facts), keyed(apart))
 
 
 def test_a_document_answers_what_is_labelled_and_nothing_else():
@@ -173,21 +169,6 @@ def test_a_document_answers_what_is_labelled_and_nothing_else():
         assert helps_where_it_answers(example)
         unstated += not is_here
     assert 50 < unstated < 150
-
-
-def labelled(text, topic, target, relation):
-    place = lambda name: (text.index(name), text.index(name) + len(name))
-    return LabelledSentence(text, place(topic), place(target), relation)
-
-
-def test_a_made_question_is_answered_by_what_its_sentence_states():
-    sentences = [
-        labelled('Ann Low was born in York.', 'Ann Low', 'York', 'place of birth'),
-        labelled('Max Hill was born in Bergen.', 'Max Hill', 'Bergen', 'place of birth'),
-    ]
-    for example in reading_examples.from_labelled(sentences, rng(), 2):
-        assert answers(example) <= {'York', 'Bergen', 'Ann Low', 'Max Hill'}
-        assert example.answers or not any(example.supports)
 
 
 def test_a_step_of_a_question_is_answered_by_what_the_next_is_about():

@@ -10,11 +10,8 @@ from opql_jax.data.tokenizer import load_tokenizer, special_ids
 
 TOKENIZER = load_tokenizer('default')
 SPECIAL = special_ids(TOKENIZER)
-PASSAGES = [
-    titled('Ada Lovelace', 'She was born in London, in 1815.'),
-    'Björk sang in Reykjavík.',
-    'No.',
-]
+BORN = titled('Ada Lovelace', 'She was born in London, in 1815.')
+PASSAGES = [BORN, 'Björk sang in Reykjavík.', 'No.']
 
 
 def read(most=448, question='Where was she born?', passages=PASSAGES):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -21,11 +21,8 @@ def num_passages(index, pair):
 
 
 NUMBERS = st.integers(0, 6)
-ROWS = st.lists(
-    st.tuples(NUMBERS, NUMBERS, st.integers(0, 5)).filter(lambda r: r[0] != r[1]),
-    min_size=1,
-    max_size=60,
-)
+ROW = st.tuples(NUMBERS, NUMBERS, st.integers(0, 5)).filter(lambda row: row[0] != row[1])
+ROWS = st.lists(ROW, min_size=1, max_size=60)
 # A world with pairs that are mentioned once or more often, in one passage or in several.
 REPEATING = ROWS.map(
     lambda rows: [*rows, *rows[: len(rows) // 2 + 1], *((t, o, 6) for t, o, _ in rows[::3])]
@@ -77,7 +74,6 @@ def test_neighbours_share_one_side_and_repeated_ones_come_first(rows, count, see
             assert sum(repeated) == min(count, sum(index.repeated[q] for q in possible))
 
 
-@settings(max_examples=50)
 @given(REPEATING, SEED)
 def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
     index = sampling.PairIndex(columns(rows))
@@ -91,10 +87,8 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
             # The anchor and 1 or 2 positives, of other passages.
             assert same.sum() == min(3, num_passages(index, anchor)) > 1
         assert same[: same.sum()].all() and len(set(group.tolist())) == len(group)
-        near = np.logical_xor(
-            index.pair_topic == index.pair_topic[anchor],
-            index.pair_target == index.pair_target[anchor],
-        )
+        topic, target = index.pair_topic, index.pair_target
+        near = np.logical_xor(topic == topic[anchor], target == target[anchor])
         assert near[pairs[~same]].all() and (~same).sum() == min(8, near.sum())
         seen.append(int(anchor))
     assert len(seen) == len(set(seen))
@@ -102,7 +96,6 @@ def test_a_group_is_an_anchor_its_positives_and_hard_negatives(rows, seed):
         assert set(seen) == set(np.flatnonzero(index.repeated))
 
 
-@settings(max_examples=50)
 @given(REPEATING, SEED, st.sampled_from([1, 5]))
 def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
     index = sampling.PairIndex(columns(rows))

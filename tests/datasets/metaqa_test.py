@@ -54,16 +54,13 @@ def test_a_line_becomes_a_question_with_its_topic_marked(tmp_path):
     assert read(tmp_path, line, hops=2) == [expected]
 
 
-def test_type_and_answers_may_be_missing(tmp_path):
-    official, open_ = read(tmp_path, 'genre of [Up]\tDrama\r\n\ngenre of [Up]')
+def test_type_and_answers_may_be_missing_and_topics_be_unknown_or_hold_brackets(tmp_path):
+    lines = 'genre of [Up]\tDrama\r\n\ngenre of [Up]\nwho made [[REC]]\nwho made [Down]\tAnn Low\n'
+    official, open_, brackets, unknown = read(tmp_path, lines)
     assert (official.answers, official.type, official.id) == ((3,), '', '1-hop/dev/1')
     assert (open_.answers, open_.unknown_answers, open_.id) == ((), (), '1-hop/dev/3')
-
-
-def test_topics_may_hold_brackets_or_be_unknown(tmp_path):
-    first, second = read(tmp_path, 'who directed [[REC]]\tAnn Low\nwho directed [Down]\tAnn Low\n')
-    assert (first.text, first.topic_entity) == ('who directed [REC]', 0)
-    assert second.topic_entity == -1 and second.answers == (2,)
+    assert (brackets.text, brackets.topic_entity) == ('who made [REC]', 0)
+    assert unknown.topic_entity == -1 and unknown.answers == (2,)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.datasets import readers
+from opql_jax.datasets import msf, readers
 from opql_jax.datasets.msf import Msf
 
+import records
 import tiny_msf
 
 
@@ -36,16 +37,6 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     assert question.answers and not question.unknown_answers
 
 
-def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
-    files = readers.identity(Msf(str(folder), 'test', (1, 3)))['files']
-    assert [*files] == [
-        'onehop/test/paragraphs-00001-of-00010.json',
-        'onehop/test/queries-00001-of-00010.json',
-        'threehop/test/paragraphs.json',
-        'threehop/test/queries.json',
-    ]
-
-
 @pytest.mark.parametrize(
     ('part', 'hops', 'message'),
     [('dev', (1,), "part='dev' is not"), ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3')],
@@ -53,6 +44,51 @@ def test_what_a_corpus_depends_on_are_its_files_wherever_they_lie(folder):
 def test_parts_and_data_sets_that_there_are_not_are_refused(part, hops, message):
     with pytest.raises(InputError, match=message):
         Msf('folder', part, hops)
+
+
+def query(target, *relations):
+    subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
+    chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
+    target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
+    relation = chain if len(chain) > 1 else chain[0]
+    return dict(id='q', subject=subject, relation=relation, object=target)
+
+
+PARAGRAPH = {
+    'id': 4, 'wikidata_id': 'Q1', 'context': 'Adams studied at St John , Cambridge in 1971 .',
+    'mentions': [
+        {'wikidata_id': 'Q1', 'start': 0, 'text': 'Adams'},
+        {'wikidata_id': 'Q2', 'start': 17, 'text': 'St John , Cambridge'},
+        {'wikidata_id': 'Q3', 'start': 27, 'text': 'Cambridge'},
+        {'wikidata_id': 19710000, 'start': 40, 'text': '1971'},
+        {'wikidata_id': None, 'start': 6, 'text': 'studied'},
+    ],
+}  # fmt: skip
+
+
+def test_dates_are_numbers_and_what_is_inside_a_mention_or_of_no_entity_is_none(tmp_path):
+    dated, unanswered = query(19520311, ('P569', 'born')), query(None, ('P69', 'educated at'))
+    [found] = msf.queries(records.write(tmp_path / 'q.json', [dated, unanswered]))
+    assert (found['question'], found['topics']) == ('douglas adams, born', [[0, 13]])
+    assert (found['answers'], found['hops'], found['type']) == (['19520311'], 1, 'P569')
+    [page] = msf.documents(records.write(tmp_path / 'p.json', [PARAGRAPH]))
+    assert (page.title, page.title_entity) == ('Adams', 'Q1')
+    shown = [(page.text[m.start : m.end], m.entity) for m in page.mentions]
+    assert shown == [('Adams', 'Q1'), ('St John , Cambridge', 'Q2'), ('1971', '19710000')]
+
+
+@pytest.mark.parametrize(
+    ('read', 'record', 'message'),
+    [
+        (msf.queries, [], r'expected a JSON object, found \[\]'),
+        (msf.queries, query('Q2', ('P1', None)), r'relation\[0\].text: expected a string'),
+        (msf.documents, {**PARAGRAPH, 'mentions': [{'text': 'x'}]}, r'mentions\[0\].start: '),
+        (msf.documents, {**PARAGRAPH, 'context': 'Adams'}, r'mentions\[1\].end: .* past the text'),
+    ],
+)
+def test_a_bad_query_or_paragraph_is_named(tmp_path, read, record, message):
+    with pytest.raises(InputError, match=f'x.json:1: {message}'):
+        read(records.write(tmp_path / 'x.json', [record]))
 
 
 def test_a_missing_or_broken_file_is_named(folder, tmp_path):

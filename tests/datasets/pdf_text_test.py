@@ -99,9 +99,7 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
         ('English Mathematician', None, 'charles babbage'),  # which it does not say as a title
     ],
 )
-def test_a_pdf_is_called_by_its_title_if_the_text_says_it_or_else_like_other_files(
-    tmp_path, texts, metadata, first_line, title
-):
+def test_a_pdf_is_called_by_a_title_in_its_text(tmp_path, texts, metadata, first_line, title):
     lines = [*(first_line or '').splitlines(), *wrap(ADA)]
     (texts / 'charles_babbage.pdf').write_bytes(pdf(lines, title=metadata))
     [document] = read(tmp_path, texts)
@@ -166,11 +164,8 @@ TITLE = Piece(30, 180, 'Corran')
 
 
 def side_by_side(left, right):
-    return [
-        Piece(x, 150 - 14 * y, text)
-        for y, row in enumerate(zip(left, right))
-        for x, text in zip((30, 220), row)
-    ]
+    rows = enumerate(zip(left, right))
+    return [Piece(x, 150 - 14 * y, of) for y, row in rows for x, of in zip((30, 220), row)]
 
 
 def test_columns_of_prose_that_a_page_shows_line_by_line_are_read_one_by_one():

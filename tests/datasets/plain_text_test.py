@@ -103,9 +103,7 @@ def test_a_first_line_of_many_files_is_no_heading_unless_they_are_about_it(tmp_p
         write(tmp_path, **{f'part_{i}__md': f'# Harl Bridge\nThe Harl Bridge has {i} arches.'})
         write(tmp_path, **{f'said_{i}__txt': f'Ada Lovelace wrote programs.\n\nIt rained {i}.'})
     _, documents = read(tmp_path)
-    name, part, said = (
-        documents[f'texts/{of}'] for of in ('name_0.txt', 'part_0.md', 'said_1.txt')
-    )
+    name, part, said = (documents[f'texts/{x}'] for x in ('name_0.txt', 'part_0.md', 'said_1.txt'))
     assert (name.title, name.text) == ('Ada', 'They saw Ada in the rain.')
     assert part.title == 'Harl Bridge' and said.text.startswith('Ada Lovelace wrote programs.')
 
@@ -190,10 +188,8 @@ def test_a_text_without_a_title_and_a_guide_are_about_what_they_begin_by_definin
     guide = f'# Reading guide to Greta\n\nGreta is an epic poem. {ENGLISH}'
     write(tmp_path, a__jsonl='\n'.join(map(json.dumps, lines)), notes__txt=text, guide__md=guide)
     vocab, documents = read(tmp_path)
-    about = {
-        d.id: (d.title, d.title_entity and vocab.names[vocab.id_of_key[d.title_entity]])
-        for d in documents.values()
-    }
+    name = lambda key: key and vocab.names[vocab.id_of_key[key]]
+    about = {d.id: (d.title, name(d.title_entity)) for d in documents.values()}
     assert about == {
         '1': ('Ada Lovelace', 'Ada Lovelace'),
         'two': ('two', None),

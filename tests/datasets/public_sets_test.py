@@ -9,9 +9,7 @@ import zipfile
 
 import pytest
 
-tfds = pytest.importorskip(
-    'tensorflow_datasets', reason='TFDS is not installed: pip install -e .[data]'
-)
+tfds = pytest.importorskip('tensorflow_datasets', reason='TFDS is not installed')
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
@@ -24,6 +22,8 @@ from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.question_records import with_topics
 from opql_jax_tasks import public_sets, wikimovies
+
+import tiny_msf
 
 tfds.disable_progress_bar()
 NOTHING = EntityVocab([], [], [])
@@ -89,14 +89,6 @@ def test_missing_files_are_named(load, put, name, file, advice):
         load(name, 'train')
 
 
-def test_types_must_be_as_many_as_questions(load, put):
-    put_metaqa(put, 1)
-    put('1-hop/qa_train_qtype.txt', 'film_to_maker')
-    said = 'qa_train.txt: line 3 has no type in qa_train_qtype.txt, which has 1 lines'
-    with pytest.raises(InputError, match=said):
-        load('opql_metaqa/1-hop', 'train')
-
-
 WIKI = (
     '1 Kismet\n2 Kismet is a film by Ann Lee.\n3 Ann Lee wrote it.\n\n1 Top Hat\n2 A musical.\n\n'
     '1 Nothing More\n'
@@ -126,9 +118,9 @@ def pretend(monkeypatch, builder, url, path):
     monkeypatch.setattr(builder, 'url_infos', {url: known})
 
 
-def as_corpus(name, tmp_path):
+def as_corpus(name, tmp_path, split='train'):
     """The documents of a set that was built, written as JSON Lines and read back."""
-    examples = tfds.load(name, split='train', data_dir=tmp_path / 'tfds', download=False)
+    examples = tfds.load(name, split=split, data_dir=tmp_path / 'tfds', download=False)
     public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
     return JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')[1]
 
@@ -191,9 +183,7 @@ def test_complexwebq_needs_the_names_of_its_topics(load, tables, tmp_path):
 
 
 @pytest.mark.parametrize('register_checksums', [False, True])
-def test_another_archive_than_the_published_one_is_refused(
-    put, tmp_path, monkeypatch, register_checksums
-):
+def test_another_archive_is_refused(put, tmp_path, monkeypatch, register_checksums):
     put('WebQSP.zip', 'not the archive')
     # Where checksums are registered TFDS would write them to its file.
     monkeypatch.setattr(tfds.download.DownloadManager, '_record_url_infos', lambda self: None)
@@ -205,60 +195,9 @@ def test_another_archive_than_the_published_one_is_refused(
         builder.download_and_prepare(download_dir=tmp_path / 'downloads', download_config=download)
 
 
-def query(relations, target, **changes):
-    subject = {'wikidata_id': 'Q1', 'aliases': {'douglas adams': 3}, 'mentions': [0]}
-    chain = [{'wikidata_id': pid, 'text': [name]} for pid, name in relations]
-    target = target and {'wikidata_id': target, 'aliases': {}, 'mention': 1}
-    relation = chain if len(chain) > 1 else chain[0]
-    asked = dict(id=f'{chain}-{target}', subject=subject, relation=relation, object=target)
-    return asked | changes
-
-
-PARAGRAPH = {
-    'id': 4, 'wikidata_id': 'Q1', 'context': 'Adams studied at St John , Cambridge in 1971 .',
-    'mentions': [
-        {'wikidata_id': 'Q1', 'start': 0, 'text': 'Adams'},
-        {'wikidata_id': 'Q2', 'start': 17, 'text': 'St John , Cambridge'},
-        {'wikidata_id': 'Q3', 'start': 27, 'text': 'Cambridge'},
-        {'wikidata_id': 19710000, 'start': 40, 'text': '1971'},
-        {'wikidata_id': None, 'start': 6, 'text': 'studied'},
-    ],
-}  # fmt: skip
-
-
-def test_msf_has_queries_and_linked_passages(load, put, tmp_path):
-    lines = lambda records: ''.join(json.dumps(record) + '\n' for record in records)
-    two = query([('P69', 'educated at'), ('P131', 'located in')], 'Q3')
-    for part, split in enumerate(('train', 'test')):
-        put(f'twohop/{split}/queries.json', lines([two]))
-        put(f'twohop/{split}/paragraphs.json', lines([PARAGRAPH]))
-        one = [query([('P569', 'date of birth')], 19520311), query([('P69', 'educated at')], None)]
-        put(f'onehop/{split}/queries-0000{part}-of-00010.json', lines(one))
-    (read,) = load('opql_msf/2-hop', 'test')
-    assert [read] == msf.queries(tmp_path / 'manual/twohop/test/queries.json')
-    assert read.items() >= {
-        'question': 'douglas adams, educated at, located in', 'topics': [[0, 13]], 'hops': 2,
-        'type': 'P69 > P131', 'entities': ['Q1'], 'answers': ['Q3'],
-    }.items()  # fmt: skip
-    (dated,) = load('opql_msf/1-hop', 'train')
-    assert (dated['answers'], dated['hops']) == (['19520311'], 1)
-    (passage,) = load('opql_msf/2-passages', 'train')
-    assert (passage['title'], passage['title_entity']) == ('Adams', 'Q1')
-    shown = [(passage['text'][m['start'] : m['end']], m['entity']) for m in passage['mentions']]
-    assert shown == [('Adams', 'Q1'), ('St John , Cambridge', 'Q2'), ('1971', '19710000')]
-    documents = as_corpus('opql_msf/2-passages', tmp_path)
-    assert documents == msf.documents(tmp_path / 'manual/twohop/train/paragraphs.json')
-
-
-@pytest.mark.parametrize(
-    ('read', 'record', 'message'),
-    [
-        (msf.queries, [], r'expected a JSON object, found \[\]'),
-        (msf.queries, query([('P1', None)], 'Q2'), r'relation\[0\].text: expected a string'),
-        (msf.documents, {**PARAGRAPH, 'mentions': [{'text': 'x'}]}, r'mentions\[0\].start: '),
-        (msf.documents, {**PARAGRAPH, 'context': 'Adams'}, r'mentions\[1\].end: .* past the text'),
-    ],
-)
-def test_a_bad_query_or_paragraph_is_named(put, read, record, message):
-    with pytest.raises(InputError, match=f'x.json:1: {message}'):
-        read(put('x.json', json.dumps(record) + '\n'))
+def test_msf_has_queries_and_linked_passages(load, tmp_path):
+    folder = tiny_msf.write(tmp_path / 'manual') / 'twohop/test'
+    assert load('opql_msf/2-hop', 'test') == msf.queries(folder / 'queries.json')
+    load('opql_msf/2-passages', 'test')
+    documents = as_corpus('opql_msf/2-passages', tmp_path, 'test')
+    assert documents == msf.documents(folder / 'paragraphs.json')

@@ -43,10 +43,6 @@ def as_text(folder, **options):
     return triples.Triples(MetaQA(str(folder)), str(folder / 'kb.txt'), **options)
 
 
-def named(vocab, found):
-    return [(vocab.names[head], relation, vocab.names[tail]) for head, relation, tail in found]
-
-
 def prepared_of(reader, folder, **options):
     options = {'wordpieces': 200, 'drop_above_rate': 1.0, **options}
     prepare(kb=str(folder.parent), text=folder.name, reader=reader, **options)
@@ -56,7 +52,8 @@ def prepared_of(reader, folder, **options):
 def test_each_triple_of_known_entities_is_read_once(folder, caplog):
     vocab = EntityVocab.from_names(NAMES)
     with caplog.at_level('INFO'):
-        assert named(vocab, triples.read_triples(folder / 'kb.txt', vocab)) == KB
+        found = triples.read_triples(folder / 'kb.txt', vocab)
+    assert [(vocab.names[head], name, vocab.names[tail]) for head, name, tail in found] == KB
     assert '2 triples of unknown entities, or of an entity with itself' in caplog.text
 
 

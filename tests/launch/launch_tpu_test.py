@@ -42,9 +42,7 @@ def tpu_host(host):
     for command in (['init', '-q'], ['add', '-A'], ['commit', '-q', '-m', 'first']):
         host.git(*command)
     host.commit = host.git('rev-parse', 'HEAD')
-    host.tpu = lambda script, *arguments, **variables: host(
-        script, *arguments, **{**TPU, **variables}
-    )
+    host.tpu = lambda script, *arguments, **given: host(script, *arguments, **{**TPU, **given})
     yield host
     for job in host.fake.glob('workers/*/opql_jax_jobs/current'):
         with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,4 @@
-"""The approximate index of a memory: what it returns and how much it finds, whose files a build
-removes, and what is refused.
-"""
+"""The approximate index of a memory: what it finds, removes and refuses."""
 
 import contextlib
 import json
@@ -50,20 +48,8 @@ def best_of(scores, k):
     return np.argsort(-scores, axis=1, kind='stable')[:, :k]
 
 
-def recall_of(index, memory, queries):
-    """The share [B] of the best K that an index finds, by score, as some keys are there more than
-    once and any of them is right.
-    """
-    scores = scores_of(queries, memory)
-    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
-    found = np.take_along_axis(scores, index.search(*queries, K)[1], axis=1)
-    return (found >= worst - 1e-9).mean(axis=1)
-
-
 def check(found, dense, k):
-    """What holds for every search: the rows' own scores, in order, no row twice, no slot unused but
-    for want of rows.
-    """
+    """Scores are the rows' own, in order, no row is there twice, and no slot is left unused."""
     scores, rows = found
     batch, size = dense.shape
     used = min(k, size)
@@ -119,10 +105,6 @@ def small_index(few, small, tmp_path):
     return pathlib.Path(shutil.copytree(few[1], tmp_path / 'index'))
 
 
-def killed(*_):
-    raise KeyboardInterrupt
-
-
 @pytest.fixture
 def without_scann(monkeypatch):
     for name in [name for name in sys.modules if name.partition('.')[0] == 'scann']:
@@ -140,7 +122,11 @@ def test_scores_are_those_of_the_rows_in_order(memory, index, k):
 
 @with_scann
 def test_the_stated_recall_is_that_of_other_queries(memory, index):
-    share = recall_of(index, memory, queries_near(memory, 600))
+    queries = queries_near(memory, 600)
+    scores = scores_of(queries, memory)
+    worst = -np.sort(-scores, axis=1)[:, K - 1 : K]
+    found = np.take_along_axis(scores, index.search(*queries, K)[1], axis=1)
+    share = (found >= worst - 1e-9).mean(axis=1)  # by score, as some keys are there twice
     stated = index.manifest
     error = math.hypot(share.std(ddof=1) / len(share) ** 0.5, stated.recall_standard_error)
     assert abs(share.mean() - stated.recall) < 4 * error
@@ -157,9 +143,7 @@ def test_two_builds_give_the_same_bytes(tmp_path, memory, folder, index):
 
 
 @with_scann
-def test_an_index_of_another_memory_or_entity_table_is_refused(
-    folder, index, memory, small, changing
-):
+def test_an_index_of_another_memory_is_refused(folder, index, memory, small, changing):
     delete(changing, entries=memory.ids[: len(memory) // 10 + 1])
     other = TABLE.copy()
     other[-1, -1] += 1e-6
@@ -178,10 +162,13 @@ def test_a_killed_build_leaves_the_index_that_was_there(small, small_index, monk
     before, found = digest_of_tree(small_index), opened.search(*queries, 4)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         write = ann_build.manifest_lib.write_manifest
-        at_the_end = lambda folder, of, *rest: (killed if of is ann.FORMAT else write)(
-            folder, of, *rest
-        )
-        patch.setattr(ann_build.manifest_lib, 'write_manifest', at_the_end)
+
+        def killed_at_the_end(folder, of, *rest):
+            if of is ann.FORMAT:
+                raise KeyboardInterrupt
+            write(folder, of, *rest)
+
+        patch.setattr(ann_build.manifest_lib, 'write_manifest', killed_at_the_end)
         build_index(small_index, small, TABLE, recall=0.9)
     assert before.items() < digest_of_tree(small_index).items()
     opened = open_index(small_index, small, TABLE)
@@ -270,9 +257,7 @@ def check_exact(found, memory):
         np.testing.assert_allclose(scores[:, : best.shape[1]], best, atol=2e-5)
 
 
-def test_without_scann_the_search_is_exact_and_says_so(
-    tmp_path, without_scann, caplog, monkeypatch
-):
+def test_without_scann_search_is_exact(tmp_path, without_scann, caplog, monkeypatch):
     monkeypatch.setattr(ann_build, 'MIN_ENTRIES', 100)
     memory = make_memory(tmp_path / 'memory', 300)
     for get in (build_index, open_index):

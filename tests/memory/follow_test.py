@@ -1,6 +1,4 @@
-"""Relation following against a slow float64 reference that scores every row of the memory and
-masks.
-"""
+"""Relation following against a float64 reference that scores every row and masks."""
 
 import functools
 
@@ -8,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
@@ -22,17 +20,14 @@ BATCHES = [B, follow_lib.GROUP, 3 * follow_lib.GROUP - 3]
 
 
 def make_memory(rng, num_rows, *, whole_numbers=False, dtype=np.float32):
-    """A random memory over NUM_ENTITIES entities, some of which have no entries, and its entity
-    table.
-    """
+    """A random memory, in which some entities have no entries, and its entity table."""
     topic = np.sort(rng.choice([0, 2, 3, 6, 8], size=num_rows)).astype(np.int32)
     target = rng.integers(0, NUM_ENTITIES, num_rows).astype(np.int32)
     draw = (lambda *s: rng.integers(-1, 2, s)) if whole_numbers else (lambda *s: rng.normal(size=s))
     offsets = np.searchsorted(topic, np.arange(NUM_ENTITIES + 1)).astype(np.int32)
     relations = draw(num_rows, DIM_R).astype(np.float32).astype(dtype)
-    return MemoryArrays(topic, target, relations, offsets), draw(NUM_ENTITIES, DIM_E).astype(
-        np.float32
-    )
+    table = draw(NUM_ENTITIES, DIM_E).astype(np.float32)
+    return MemoryArrays(topic, target, relations, offsets), table
 
 
 def make_queries(rng, *, whole_numbers=False, batch=B):
@@ -83,16 +78,14 @@ def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=
 
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_follow(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4):
-    return follow_lib.follow(
-        memory, table, Queries(query_e, query_r), TopicSet(topics, log_weights), k, block
-    )
+    asked, start = Queries(query_e, query_r), TopicSet(topics, log_weights)
+    return follow_lib.follow(memory, table, asked, start, k, block)
 
 
 def padded(values, fill):
     return np.concatenate([np.asarray(values), np.full(TOP - len(values), fill)])
 
 
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_rows=st.sampled_from([1, 4, 30]),
@@ -100,9 +93,7 @@ def padded(values, fill):
     excludes=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float16]),
 )
-def test_search_equals_dense_reference_with_ties_to_the_lowest_id(
-    seed, num_rows, batch, excludes, dtype
-):
+def test_search_equals_the_dense_reference(seed, num_rows, batch, excludes, dtype):
     rng = np.random.default_rng(seed)
     # Whole numbers: ties are frequent and exact.
     memory, table = make_memory(rng, num_rows, whole_numbers=True, dtype=dtype)
@@ -180,9 +171,8 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
 
     ones = [np.ones((1, size), np.float32) for size in (DIM_E, DIM_R)]
     ones.append(np.zeros((1, 2), np.float32))
-    (value, hop), gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))(
-        *ones
-    )
+    graded = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))
+    (value, hop), gradients = graded(*ones)
     assert value == 0
     assert (hop.entities == -1).all() and (hop.entry_rows == -1).all()
     assert (hop.weights == 0).all() and (hop.beta == 0).all()

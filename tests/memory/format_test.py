@@ -28,9 +28,8 @@ def reverse_provenance(directory):
     sign(directory)
 
 
-TOPIC, TARGET, SHARD = (
-    f'segment-00000/{name}.npy' for name in ('topic', 'target', 'relations-00001')
-)
+NAMES = 'topic', 'target', 'relations-00001'
+TOPIC, TARGET, SHARD = (f'segment-00000/{name}.npy' for name in NAMES)
 
 
 # Digests are right, and numbers possible: what would be found under another entity or entry.

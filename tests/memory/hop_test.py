@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.memory import follow, hop
@@ -11,7 +11,6 @@ from opql_jax.memory import follow, hop
 _targets = st.lists(st.integers(-1, 3), min_size=6, max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(targets=_targets, seed=st.integers(0, 100))
 def test_equal_targets_are_added_up_on_devices_as_on_the_host(targets, seed):
     beta = np.random.default_rng(seed).integers(1, 4, 6) / 8  # exact sums, hence exact ties

@@ -1,6 +1,4 @@
-"""Search of the whole memory against a float64 reference, on one device here and on up to 8 in
-another process.
-"""
+"""Search of the whole memory against a float64 reference, on one device and on up to 8."""
 
 import dataclasses
 import math
@@ -33,9 +31,8 @@ def on_devices(binaries, tmp_path_factory):
     output = tmp_path_factory.mktemp('search') / 'found.npz'
     eight_devices.run(binaries, 'search_cases.py', output)
     text_of = lambda *name: pathlib.Path('.'.join(map(str, (output, *name, 'hlo')))).read_text()
-    return np.load(output), {
-        (n, mesh): text_of(n, mesh) for n in QUERIES for mesh in eight_devices.MESHES
-    }
+    meshes = eight_devices.MESHES
+    return np.load(output), {(n, mesh): text_of(n, mesh) for n in QUERIES for mesh in meshes}
 
 
 top_k = jax.jit(search.top_k, static_argnames='k')
@@ -43,9 +40,7 @@ top_k = jax.jit(search.top_k, static_argnames='k')
 
 @pytest.fixture
 def patched(monkeypatch):
-    """Searches as on another kind of device, or with other constants of the modules that search;
-    nothing compiled is left before or after.
-    """
+    """Searches as on another device, or with other constants; what was compiled is dropped."""
 
     def patch(platform=None, **values):
         if platform:
@@ -219,9 +214,8 @@ def test_what_is_alive_at_a_time_is_bounded(patched, queries, dtype, platform):
     rows, dim, entities = 1_600_000, 256, 50_000
     shape = jax.ShapeDtypeStruct
     column = shape((rows,), np.int32)
-    memory = ShardedMemory(
-        make_mesh(1), 'exact', topic=column, target=column, relations=shape((rows, dim), dtype)
-    )
+    ends = dict(topic=column, target=column)
+    memory = ShardedMemory(make_mesh(1), 'exact', **ends, relations=shape((rows, dim), dtype))
     factors = Factors(topics=shape((entities,), np.int32), slot=column)
     keys = shape((rows, 2 * dim), np.float32)
     parts = {'factors': factors} if platform == 'cpu' else {'keys': keys}

@@ -1,6 +1,4 @@
-"""Updates of a memory that are stopped, that fail, and that have readers and other writers beside
-them.
-"""
+"""Updates of a memory that are stopped, and readers and files of others beside them."""
 
 import concurrent.futures
 import contextlib
@@ -15,42 +13,14 @@ from opql_jax.memory import format, leftovers
 from opql_jax.memory.format import Memory
 from opql_jax.memory.update import compact, delete, inject
 
-from tiny_memories import (
-    MOST,
-    UPDATES,
-    VOCAB,
-    add,
-    digest_of_tree,
-    entries_of,
-    injection,
-    make,
-    make_table,
-    relations_of,
-    vocab_of,
-)
-
-
-@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
-def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
-    make(tmp_path / 'killed')
-    shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
-    written = ['segment-00001', 'tombstones-00001.npy', 'entity_rows-00001.npy']
-    plan_update(tmp_path / 'killed', leftovers.PLAN, ['segment-00000'], written)
-    names = 'segment-00001/topic.npy segment-00001/.target.npy.1.partial tombstones-00001.npy'
-    for name in (*names.split(), '.manifest.json.1.partial'):
-        path = tmp_path / 'killed' / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b'half')
-    for directory in (tmp_path / 'killed', tmp_path / 'whole'):
-        UPDATES[next_update](directory)
-    assert digest_of_tree(tmp_path / 'killed') == digest_of_tree(tmp_path / 'whole')
+import tiny_memories as tiny
 
 
 @pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
 def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
     """Also where they are named as an update might name its own."""
-    make(tmp_path)
-    add(tmp_path, make_table(12, seed=1)).close()
+    tiny.make(tmp_path)
+    tiny.add(tmp_path, tiny.make_table(12, seed=1)).close()
     names = (
         'segment-mine/notes.txt segment-00009/notes.txt tombstones-00000.npy entity_rows-00009.npy '
         '.film.partial mine/plan.json plan.json segment-00000/notes.txt segment-00000/plan.json '
@@ -60,7 +30,7 @@ def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
         path.parent.mkdir(exist_ok=True)
         path.write_text('precious')
     before = Memory.open(tmp_path).hash()
-    UPDATES[next_update](tmp_path)
+    tiny.UPDATES[next_update](tmp_path)
     assert Memory.open(tmp_path).hash() != before
     assert {(tmp_path / name).read_text() for name in names} == {'precious'}
 
@@ -70,21 +40,19 @@ def test_files_of_somebody_else_outlast_every_update(tmp_path, next_update):
     ['segment-00001/notes.txt', 'tombstones-00001.npy', 'entity_rows-00001.npy', 'update.json'],
 )
 def test_files_of_somebody_else_where_an_update_would_write_are_refused_and_kept(tmp_path, name):
-    make(tmp_path)
+    tiny.make(tmp_path)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"format": "precious"}')
-    before = digest_of_tree(tmp_path)
-    for update in (UPDATES['inject'], UPDATES['delete']):
+    before = tiny.digest_of_tree(tmp_path)
+    for update in (tiny.UPDATES['inject'], tiny.UPDATES['delete']):
         said = f'{name.split("/")[0]} is in the way, and nothing that update_memory wrote'
         with pytest.raises(InputError, match=said):
             update(tmp_path)
-    assert digest_of_tree(tmp_path) == before
+    assert tiny.digest_of_tree(tmp_path) == before
 
 
 class Interrupted:
-    """An encoder that is stopped when it is asked for the `after`-th shard; counts what it has
-    encoded.
-    """
+    """An encoder that is stopped at the `after`-th shard; counts what it has encoded."""
 
     def __init__(self, after=None):
         self.after, self.shards = after, 0
@@ -93,24 +61,24 @@ class Interrupted:
         if self.shards == self.after:
             raise KeyboardInterrupt
         self.shards += 1
-        return relations_of(rows)
+        return tiny.relations_of(rows)
 
 
 def interrupted(directory, seed=1):
     """A memory into which an injection of three shards was stopped after the second."""
-    make(directory).close()
+    tiny.make(directory).close()
     with pytest.raises(KeyboardInterrupt):
-        inject(directory, make_table(21, seed=seed), Interrupted(2), injection())
+        inject(directory, tiny.make_table(21, seed=seed), Interrupted(2), tiny.injection())
 
 
 def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
     interrupted(tmp_path / 'stopped')
-    make(tmp_path / 'whole').close()
+    tiny.make(tmp_path / 'whole').close()
     encode = Interrupted()
-    inject(tmp_path / 'stopped', make_table(21, seed=1), encode, injection())
-    inject(tmp_path / 'whole', make_table(21, seed=1), relations_of, injection())
+    inject(tmp_path / 'stopped', tiny.make_table(21, seed=1), encode, tiny.injection())
+    inject(tmp_path / 'whole', tiny.make_table(21, seed=1), tiny.relations_of, tiny.injection())
     assert encode.shards == 1
-    assert digest_of_tree(tmp_path / 'stopped') == digest_of_tree(tmp_path / 'whole')
+    assert tiny.digest_of_tree(tmp_path / 'stopped') == tiny.digest_of_tree(tmp_path / 'whole')
 
 
 @pytest.mark.parametrize(
@@ -122,10 +90,10 @@ def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
         delete(tmp_path, entries=[3])
     elif between == 'damage':
         (tmp_path / 'segment-00001' / 'relations-00000.npy').write_bytes(b'half')
-    table = make_table(21, seed=2 if between == 'other pairs' else 1)
-    vocab = vocab_of(MOST - 1) if between == 'another vocabulary' else VOCAB
+    table = tiny.make_table(21, seed=2 if between == 'other pairs' else 1)
+    vocab = tiny.vocab_of(tiny.MOST - 1) if between == 'another vocabulary' else tiny.VOCAB
     encode = Interrupted()
-    memory = inject(tmp_path, table, encode, injection(vocab=vocab))
+    memory = inject(tmp_path, table, encode, tiny.injection(vocab=vocab))
     assert encode.shards == (2 if between == 'damage' else 3)
     memory.verify()
 
@@ -134,24 +102,24 @@ def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
 
 
 def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
-    make(tmp_path)
+    tiny.make(tmp_path)
     states, seen, stop = {}, {}, threading.Event()
 
     def note():
         with contextlib.closing(Memory.open(tmp_path)) as memory:
-            states[memory.hash()] = entries_of(memory)
+            states[memory.hash()] = tiny.entries_of(memory)
 
     def read():
         while not stop.is_set():
             with contextlib.closing(Memory.open(tmp_path)) as memory:
-                seen.setdefault(memory.hash(), []).append(entries_of(memory))
+                seen.setdefault(memory.hash(), []).append(tiny.entries_of(memory))
 
     note()
     with concurrent.futures.ThreadPoolExecutor() as pool:
         readers = [pool.submit(read) for _ in range(2)]
         try:
             for seed in range(1, 5):
-                add(tmp_path, make_table(12, seed=seed), seed).close()
+                tiny.add(tmp_path, tiny.make_table(12, seed=seed), seed).close()
                 note()
                 delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
                 note()
@@ -167,22 +135,22 @@ def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
 
 
 def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):
-    reader = make(tmp_path)
-    before = entries_of(reader)
-    add(tmp_path, make_table(12, seed=1)).close()
+    reader = tiny.make(tmp_path)
+    before = tiny.entries_of(reader)
+    tiny.add(tmp_path, tiny.make_table(12, seed=1)).close()
     compact(tmp_path).close()
     names = lambda: {path.name for path in tmp_path.iterdir()}
     kept = {'entity_rows-00001.npy', 'manifest.json', 'segment-00002'}
     assert names() == kept | {'segment-00000', 'update.json'}
-    assert entries_of(reader) == before and len(reader.provenance(reader.ids)) == 40
+    assert tiny.entries_of(reader) == before and len(reader.provenance(reader.ids)) == 40
     reader.close()
     compact(tmp_path)
     assert names() == kept
 
 
 def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monkeypatch):
-    make(tmp_path).close()
-    add(tmp_path, make_table(12, seed=1)).close()
+    tiny.make(tmp_path).close()
+    tiny.add(tmp_path, tiny.make_table(12, seed=1)).close()
     read = format.read_manifest
 
     def overtaken(directory):
@@ -194,4 +162,20 @@ def test_a_state_replaced_while_it_is_being_opened_is_not_opened(tmp_path, monke
     monkeypatch.setattr(format, 'read_manifest', overtaken)
     memory = Memory.open(tmp_path)
     assert [segment.name for segment in memory.manifest.segments] == ['segment-00002']
-    assert len(entries_of(memory)) == 52
+    assert len(tiny.entries_of(memory)) == 52
+
+
+@pytest.mark.parametrize('next_update', ['inject', 'delete', 'compact'])
+def test_what_a_killed_update_left_is_removed_by_any_next_one(tmp_path, next_update):
+    tiny.make(tmp_path / 'killed')
+    shutil.copytree(tmp_path / 'killed', tmp_path / 'whole')
+    written = ['segment-00001', 'tombstones-00001.npy', 'entity_rows-00001.npy']
+    plan_update(tmp_path / 'killed', leftovers.PLAN, ['segment-00000'], written)
+    names = 'segment-00001/topic.npy segment-00001/.target.npy.1.partial tombstones-00001.npy'
+    for name in (*names.split(), '.manifest.json.1.partial'):
+        path = tmp_path / 'killed' / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b'half')
+    for directory in (tmp_path / 'killed', tmp_path / 'whole'):
+        tiny.UPDATES[next_update](directory)
+    assert tiny.digest_of_tree(tmp_path / 'killed') == tiny.digest_of_tree(tmp_path / 'whole')

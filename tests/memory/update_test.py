@@ -1,6 +1,4 @@
-"""Injecting, deleting and compacting: what a memory holds after any sequence of them, and what they
-refuse.
-"""
+"""Injecting, deleting and compacting: what a memory then holds, and what they refuse."""
 
 import pathlib
 import tempfile
@@ -19,29 +17,14 @@ from opql_jax.memory.follow import Queries, TopicSet, follow
 from opql_jax.memory.format import SPANS, Memory
 from opql_jax.memory.update import compact, delete, inject
 
-from tiny_memories import (
-    DIM,
-    ENTITIES,
-    HASHES,
-    MOST,
-    add,
-    digest_of_tree,
-    embed,
-    encoder,
-    entries_of,
-    injection,
-    make,
-    make_table,
-    relations_of,
-    table_of,
-)
+import tiny_memories as tiny
 
 
 class Model:
     """The memory as a dictionary, brought up to date entry by entry."""
 
     def __init__(self):
-        self.entries, self.next, self.count = {}, 0, ENTITIES
+        self.entries, self.next, self.count = {}, 0, tiny.ENTITIES
 
     def add(self, table, seed, count):
         """`mentions='all'`: an entry per row, by topic, target and place."""
@@ -51,7 +34,7 @@ class Model:
             value = lambda name: int(getattr(table, name)[row])
             where = {'entry': self.next, 'passage': value('passage')}
             where |= {span: (value(f'{span}_start'), value(f'{span}_end')) for span in SPANS}
-            relation = encoder(seed)([row])[0].tobytes()
+            relation = tiny.encoder(seed)([row])[0].tobytes()
             ends = value('topic'), value('target')
             self.entries[self.next] = *ends, relation, (tuple(sorted(where.items())),)
             self.next += 1
@@ -71,18 +54,15 @@ class Model:
 
 
 def check(memory, model):
-    """The memory is what the model says, its rows are sorted, and its ranges are those of the
-    topics.
-    """
-    assert entries_of(memory) == model.entries
+    """The memory is what the model says; rows are sorted, and ranges those of the topics."""
+    assert tiny.entries_of(memory) == model.entries
     assert len(memory) == len(model.entries) and memory.manifest.next_entry == model.next
     assert list(zip(memory.topic, memory.ids)) == sorted(zip(memory.topic, memory.ids))
-    np.testing.assert_array_equal(
-        memory.offsets, np.searchsorted(memory.topic, np.arange(model.count + 1))
-    )
+    offsets = np.searchsorted(memory.topic, np.arange(model.count + 1))
+    np.testing.assert_array_equal(memory.offsets, offsets)
     np.testing.assert_array_equal(memory.rows(memory.ids[::-1]), np.arange(len(memory))[::-1])
-    new = range(ENTITIES, model.count)
-    np.testing.assert_array_equal(memory.entity_rows, embed(new) if new else np.zeros((0, 0)))
+    new = range(tiny.ENTITIES, model.count)
+    np.testing.assert_array_equal(memory.entity_rows, tiny.embed(new) if new else np.zeros((0, 0)))
     if len(memory):  # as devices get it
         columns = memory.topic, memory.target, memory.relations(), memory.offsets
         for found, expected in zip(memory.arrays(), columns, strict=True):
@@ -94,7 +74,7 @@ def check(memory, model):
 
 # Any sequence of updates.
 
-ENTITY, PASSAGE = st.integers(0, MOST - 1), st.integers(0, 9)
+ENTITY, PASSAGE = st.integers(0, tiny.MOST - 1), st.integers(0, 9)
 ROWS = st.lists(st.tuples(ENTITY, ENTITY, PASSAGE), min_size=1, max_size=16)
 DELETED = st.fixed_dictionaries(
     {
@@ -104,11 +84,9 @@ DELETED = st.fixed_dictionaries(
         'entries': st.lists(st.integers(0, 99), max_size=8),
     }
 )
-OPERATIONS = st.one_of(
-    st.tuples(st.just('inject'), ROWS),
-    st.tuples(st.just('delete'), DELETED),
-    *(st.just((name, None)) for name in ('compact', 'again', 'hold')),
-)
+others = (st.just((name, None)) for name in ('compact', 'again', 'hold'))
+changes = st.tuples(st.just('inject'), ROWS), st.tuples(st.just('delete'), DELETED)
+OPERATIONS = st.one_of(*changes, *others)
 
 
 @pytest.mark.parametrize('count', [20, pytest.param(300, marks=pytest.mark.slow)])
@@ -120,18 +98,17 @@ def test_any_sequence_of_updates_leaves_what_a_dictionary_holds(count):
 def check_updates(operations, shard_rows):
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder, 'memory')
-        table = table_of([3, 0, 0, 5, 2, 3, 3], [1, 2, 2, 0, 5, 1, 4], [0, 1, 2, 2, 3, 3, 9])
-        build(
-            directory, table, encoder(0), BuildOptions(ENTITIES, DIM, HASHES, shard_rows=shard_rows)
-        ).close()
+        table = tiny.table_of([3, 0, 0, 5, 2, 3, 3], [1, 2, 2, 0, 5, 1, 4], [0, 1, 2, 2, 3, 3, 9])
+        options = BuildOptions(tiny.ENTITIES, tiny.DIM, tiny.HASHES, shard_rows=shard_rows)
+        build(directory, table, tiny.encoder(0), options).close()
         model, held, last = Model(), [], None
-        model.add(table, 0, ENTITIES)
+        model.add(table, 0, tiny.ENTITIES)
         for seed, (operation, what) in enumerate(operations, 1):
             before = Memory.open(directory).hash()
             if operation == 'inject':
                 count = max(model.count, 1 + max(max(row[:2]) for row in what))
-                last = table_of(*zip(*what), seed=seed), seed, count
-                add(directory, *last)
+                last = tiny.table_of(*zip(*what), seed=seed), seed, count
+                tiny.add(directory, *last)
                 model.add(*last)
             elif operation == 'delete':
                 bounds = dict.fromkeys(('pairs', 'entities'), model.count)
@@ -149,7 +126,7 @@ def check_updates(operations, shard_rows):
                 assert len(Memory.open(directory).manifest.segments) <= 1
                 assert not Memory.open(directory).manifest.tombstones
             elif operation == 'again' and last:
-                add(directory, *last)
+                tiny.add(directory, *last)
                 assert Memory.open(directory).hash() == before
             elif operation == 'hold':
                 held.append((Memory.open(directory), dict(model.entries)))
@@ -158,7 +135,7 @@ def check_updates(operations, shard_rows):
             check(memory, model)
             assert memory.descends_from(before)
         for memory, entries in held:
-            assert entries_of(memory) == entries
+            assert tiny.entries_of(memory) == entries
             memory.close()
 
 
@@ -166,23 +143,24 @@ def check_updates(operations, shard_rows):
 
 
 def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
-    make(tmp_path, table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7]), mentions='average')
+    table = tiny.table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7])
+    tiny.make(tmp_path, table, mentions='average')
     deleted = delete(tmp_path, passages=[5])
     # Entry 1 was read in passage 5 only.
     assert (deleted.entries.tolist(), deleted.partly.tolist()) == ([0, 1], [0])
     memory = Memory.open(tmp_path)
     assert memory.ids.tolist() == [2] and memory.manifest.num_entries == 1
     # What was lost with it is injected again, and a pair that is there already has a second entry.
-    memory = add(tmp_path, table_of([1, 1, 3], [0, 0, 0], [6, 6, 8]), count=ENTITIES)
+    memory = tiny.add(tmp_path, tiny.table_of([1, 1, 3], [0, 0, 0], [6, 6, 8]), count=tiny.ENTITIES)
     passages_of = lambda entry: [fact['passage'] for fact in memory.provenance([entry])]
     assert [passages_of(entry) for entry in memory.ids] == [[6, 6], [7], [8]]
     assert memory.ids.tolist() == [3, 2, 4] and memory.topic.tolist() == [1, 3, 3]
-    np.testing.assert_allclose(memory.relations([0])[0], encoder(1)([0, 1]).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(memory.relations([0])[0], tiny.encoder(1)([0, 1]).mean(0), rtol=1e-6)
 
 
 def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_filled(tmp_path):
-    make(tmp_path)
-    assert len(delete(tmp_path, entities=range(ENTITIES)).entries) == 40
+    tiny.make(tmp_path)
+    assert len(delete(tmp_path, entities=range(tiny.ENTITIES)).entries) == 40
     for memory in (Memory.open(tmp_path), compact(tmp_path)):
         asked = Queries(jnp.ones((1, 2)), jnp.ones((1, 3)))
         start = TopicSet(jnp.array([[2, 5]]), jnp.zeros((1, 2)))
@@ -196,7 +174,7 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     memory.close()
     assert compact(tmp_path).manifest.files == {}
     assert [path.name for path in tmp_path.iterdir()] == ['manifest.json']
-    memory = add(tmp_path, make_table(5, seed=1))
+    memory = tiny.add(tmp_path, tiny.make_table(5, seed=1))
     assert memory.ids.tolist() == [40, 41, 42, 43, 44]
 
 
@@ -209,8 +187,11 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
         ({'encoder_hash': 'f' * 64}, 'built with the encoder e{64}, but .* encoded by f{64}'),
         ({'count': 5}, 'has a vocabulary of 6 entities.* the given one of 5 does not begin'),
         ({'vocab': EntityVocab.from_names('abcdefgh')}, 'of 8 does not begin: put new entities af'),
-        ({'count': 7, 'table': table_of([0], [7], [0])}, 'target 7 is not an entity id; .* has 7'),
-        ({'table': table_of([], [], []), 'count': ENTITIES}, 'no pairs'),
+        (
+            {'count': 7, 'table': tiny.table_of([0], [7], [0])},
+            'target 7 is not an entity id; .* has 7',
+        ),
+        ({'table': tiny.table_of([], [], []), 'count': tiny.ENTITIES}, 'no pairs'),
         ({'encode': lambda rows: np.zeros((len(rows), 2))}, r'\(5, 2\) for 5 rows of relation_dim'),
         ({'embed': None}, 'the vocabulary has 3 entities more than .*: give their embeddings'),
         ({'embed': lambda new: np.zeros((2, 4))}, r'embed gave \[2, 4\] for 3 new entities'),
@@ -218,12 +199,12 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     ],
 )
 def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
-    make(tmp_path)
-    before = digest_of_tree(tmp_path)
-    options = dict(table=make_table(5, seed=1), encode=relations_of) | options
+    tiny.make(tmp_path)
+    before = tiny.digest_of_tree(tmp_path)
+    options = dict(table=tiny.make_table(5, seed=1), encode=tiny.relations_of) | options
     with pytest.raises(InputError, match=message):
-        inject(tmp_path, options.pop('table'), options.pop('encode'), injection(**options))
-    assert digest_of_tree(tmp_path) == before
+        inject(tmp_path, options.pop('table'), options.pop('encode'), tiny.injection(**options))
+    assert tiny.digest_of_tree(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -239,7 +220,7 @@ def test_an_injection_that_does_not_fit_is_refused(tmp_path, options, message):
     ],
 )
 def test_a_deletion_of_what_cannot_exist_is_refused(tmp_path, what, message):
-    make(tmp_path)
+    tiny.make(tmp_path)
     with pytest.raises(InputError, match=message):
         delete(tmp_path, **what)
     assert len(Memory.open(tmp_path)) == 40
@@ -250,11 +231,11 @@ DAMAGED = 'segment-00000/relations-00002.npy segment-00001/provenance-00000.parq
 
 @pytest.mark.parametrize('name', [*DAMAGED.split(), 'tombstones-00002.npy'])
 def test_a_damaged_file_is_not_compacted_into_a_whole_one(tmp_path, name):
-    make(tmp_path)
-    add(tmp_path, make_table(5, seed=1))
+    tiny.make(tmp_path)
+    tiny.add(tmp_path, tiny.make_table(5, seed=1))
     delete(tmp_path, entries=[1, 44])
     flip(tmp_path / name, -8)
-    before = digest_of_tree(tmp_path)
+    before = tiny.digest_of_tree(tmp_path)
     with pytest.raises(InputError, match=f'{name}: its sha256 is not the one'):
         compact(tmp_path)
-    assert digest_of_tree(tmp_path) == before
+    assert tiny.digest_of_tree(tmp_path) == before

@@ -1,6 +1,4 @@
-"""The KV-memory's encoder: a bag of the words around two mentions, with what is done with any
-encoder.
-"""
+"""The KV-memory's encoder: a bag of the words around two mentions."""
 
 import jax
 import numpy as np
@@ -24,12 +22,9 @@ def bag(tokens, *positions):
     """The mean vector of the WINDOW words nearest to any of the positions, and of those as far as
     the last, written out.
     """
-    far = sorted(
-        (min(abs(at - p) for p in positions), at) for at, token in enumerate(tokens) if token
-    )
-    return WORDS[[tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]].mean(
-        axis=0
-    )
+    far = sorted((min(abs(i - p) for p in positions), i) for i, token in enumerate(tokens) if token)
+    near = [tokens[at] for distance, at in far if distance <= far[:WINDOW][-1][0]]
+    return WORDS[near].mean(axis=0)
 
 
 def test_a_relation_is_the_projected_mean_of_the_words_around_both_mentions_and_a_mention_of_one():

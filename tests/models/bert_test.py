@@ -1,6 +1,4 @@
-"""Checkpoints of BERT and its relatives in the relation encoder, against the models of
-transformers.
-"""
+"""Checkpoints of BERT and its relatives, against the models of transformers."""
 
 import functools
 import json
@@ -13,13 +11,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
-from opql_jax.models.bert import (
-    MARKER_WORDS,
-    encoder_class,
-    load_bert,
-    merge_pretrained,
-    with_marker_words,
-)
+from opql_jax.models import bert
 from opql_jax.models.encoder import RelationEncoder, check_computes
 from opql_jax.models.modern_bert import ModernEncoder
 
@@ -27,22 +19,20 @@ from tiny_bert import CONFIG, fake_tensors, write
 
 
 def fresh_params(fields, relation_dim=4):
-    encoder = encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
+    encoder = bert.encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
     one = jnp.ones((1, 2), jnp.int32)
     return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
 
 def load(folder):
     """The encoder of a checkpoint folder and its parameters."""
-    fields, loaded = load_bert(folder)
+    fields, loaded = bert.load_bert(folder)
     encoder, fresh = fresh_params(fields)
-    return encoder, merge_pretrained(fresh, loaded)
+    return encoder, bert.merge_pretrained(fresh, loaded)
 
 
 def assert_like_torch(transformers, folder, rows, pad=0):
-    """Hidden states of the rows, padded to one length and each alone, are those of transformers,
-    where `pad` is padding and not 0.
-    """
+    """Hidden states of rows, padded and alone, are those of transformers, which pads with `pad`."""
     import torch
 
     reference = transformers.AutoModel.from_pretrained(folder, attn_implementation='eager').eval()
@@ -84,9 +74,8 @@ def test_what_transformers_saves_matches_torch(transformers, tmp_path, kind, hea
     config = SIZES | RELATIVES[kind] | {'initializer_range': 0.5}
     config_class = getattr(transformers, f'{family}Config')
     getattr(transformers, family + head)(config_class(**config)).save_pretrained(tmp_path)
-    assert_like_torch(
-        transformers, tmp_path, random_rows(40, [200, 1, 11, 5]), pad=config.get('pad_token_id', 0)
-    )
+    rows = random_rows(40, [200, 1, 11, 5])
+    assert_like_torch(transformers, tmp_path, rows, pad=config.get('pad_token_id', 0))
 
 
 # What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.
@@ -101,7 +90,7 @@ def test_modern_bert_matches_torch(transformers, tmp_path):
     sizes |= dict(intermediate_size=12, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
     config = transformers.ModernBertConfig(**sizes, **MODERN)
     transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
-    fields, _ = load_bert(tmp_path)
+    fields, _ = bert.load_bert(tmp_path)
     names = ('global_every', 'local_window', 'global_theta', 'local_theta')
     assert [fields[name] for name in names] == [2, 8, 500, 30]
     rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
@@ -122,21 +111,6 @@ def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_ali
     whole = jnp.take_along_axis(hidden(encoder), positions[:, :, None], axis=1)
     for each in (encoder, encoder.clone(accumulate_steps=2, remat='layers')):
         np.testing.assert_allclose(hidden(each, positions), whole, atol=1e-3, rtol=1e-4)
-
-
-def test_a_modern_bert_of_other_layers_is_refused(tmp_path):
-    def refused(message, **changed):
-        config = SIZES | MODERN | {'model_type': 'modernbert'} | changed
-        (tmp_path / 'config.json').write_text(json.dumps(config))
-        with pytest.raises(InputError, match=message):
-            load_bert(tmp_path)
-
-    refused('norm_bias is True; only False can be loaded', norm_bias=True)
-    layers = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
-    refused('layer_types is no pattern that repeats', layer_types=layers, num_hidden_layers=4)
-    rope = lambda **fields: {'rope_parameters': {'full_attention': fields}}
-    refused('rope_parameters has another rope_type', **rope(rope_type='yarn'))
-    refused('Expected `float | null`, got `str`', **rope(rope_theta='1'))
 
 
 def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused():
@@ -160,12 +134,12 @@ def test_a_tokenizer_that_is_not_that_of_the_weights_is_refused(tmp_path):
     tokenizer.save(str(folder / 'tokenizer.json'))
     said = 'pads with the id 0, and config.json says 3: set pad_token_id to 0 there'
     with pytest.raises(InputError, match=f'tokenizer.json {said}'):
-        load_bert(folder)
+        bert.load_bert(folder)
     write(folder, fake_tensors())
-    load_bert(folder, tokenizer)
+    bert.load_bert(folder, tokenizer)
     said = 'tokenizer.json is not the tokenizer of the text: prepare .* it, TOKENIZER=.*model$'
     with pytest.raises(InputError, match=said):
-        load_bert(folder, other)
+        bert.load_bert(folder, other)
 
 
 def test_names_of_other_years_give_the_same_parameters(tmp_path):
@@ -175,22 +149,22 @@ def test_names_of_other_years_give_the_same_parameters(tmp_path):
     tensors = fake_tensors()
     renamed = {f'bert.{old(name)}': value for name, value in tensors.items()}
     renamed['cls.predictions.bias'] = np.zeros(40, np.float32)
-    _, expected = load_bert(write(tmp_path / 'a', tensors))
-    _, loaded = load_bert(write(tmp_path / 'b', renamed))
+    _, expected = bert.load_bert(write(tmp_path / 'a', tensors))
+    _, loaded = bert.load_bert(write(tmp_path / 'b', renamed))
     jax.tree.map(np.testing.assert_array_equal, loaded, expected)
 
 
 def test_markers_that_a_bert_lends_start_as_words(tmp_path):
-    _, loaded = load_bert(write(tmp_path, fake_tensors()))
+    _, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
     names = '[PAD] [unused1] [unused2] [unused3] [UNK] [CLS] [SEP] [MASK] y entity x other'
     (tmp_path / 'vocab.txt').write_text(names.replace(' ', '\n'))
     tokenizer = load_tokenizer(tmp_path)
     old = loaded['token_embedding']['embedding']
-    new = with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
+    new = bert.with_marker_words(loaded, tokenizer)['token_embedding']['embedding']
     np.testing.assert_array_equal(new[1:4], old[[9, 10, 8]])
     special = special_ids(tokenizer)
     assert (special.ent, special.r1, special.r2) == (1, 2, 3)
-    assert list(MARKER_WORDS.values()) == ['entity', 'x', 'y']
+    assert list(bert.MARKER_WORDS.values()) == ['entity', 'x', 'y']
     np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
 
 
@@ -201,28 +175,26 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
         ({'num_layers': 3}, r'\. layers_2/[^;]+: missing, the model has \([0-9, ]+\); .* more$'),
     ],
 )
-def test_merging_into_an_encoder_of_another_shape_names_the_first_differences(
-    tmp_path, other, said
-):
-    fields, loaded = load_bert(write(tmp_path, fake_tensors()))
+def test_merging_into_another_shape_names_the_first_differences(tmp_path, other, said):
+    fields, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
     _, fresh = fresh_params(fields | other)
     with pytest.raises(InputError, match=said) as e:
-        merge_pretrained(fresh, loaded)
+        bert.merge_pretrained(fresh, loaded)
     assert str(e.value).count('the model has') <= 5
 
 
 def test_missing_or_broken_files_are_named(tmp_path):
     with pytest.raises(InputError, match='config.json: no such file'):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     write(tmp_path, fake_tensors())
     whole = (tmp_path / 'model.safetensors').read_bytes()
     (tmp_path / 'model.safetensors').write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match='model.safetensors: not a readable safetensors file'):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     shutil.move(tmp_path / 'model.safetensors', tmp_path / 'pytorch_model.bin')
     said = 'model.safetensors: no such file. Only pytorch_model.bin is there'
     with pytest.raises(InputError, match=said):
-        load_bert(tmp_path)
+        bert.load_bert(tmp_path)
     odd, kind = json.dumps(CONFIG | {'hidden_size': '8'}), 'not the configuration of a BERT: .*'
     for config, said in (
         ('{', 'not valid JSON'),
@@ -231,7 +203,15 @@ def test_missing_or_broken_files_are_named(tmp_path):
     ):
         (tmp_path / 'config.json').write_text(config)
         with pytest.raises(InputError, match=f'config.json: {said}'):
-            load_bert(tmp_path)
+            bert.load_bert(tmp_path)
+
+
+OF_MODERN = MODERN | {'model_type': 'modernbert'}
+LAYERS = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
+
+
+def rope(**fields):
+    return OF_MODERN | {'rope_parameters': {'full_attention': fields}}
 
 
 @pytest.mark.parametrize(
@@ -242,6 +222,10 @@ def test_missing_or_broken_files_are_named(tmp_path):
         ({'pad_token_id': 40}, 'pad_token_id is 40, which leaves no tokens'),
         ({'num_attention_heads': 3}, 'hidden_size 8 is not a multiple of num_attention_heads 3'),
         ({'vocab_size': 41}, r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"),
+        (OF_MODERN | {'norm_bias': True}, 'norm_bias is True; only False can be loaded'),
+        (OF_MODERN | {'layer_types': LAYERS, 'num_hidden_layers': 4}, 'is no pattern that repeats'),
+        (rope(rope_type='yarn'), 'rope_parameters has another rope_type'),
+        (rope(rope_theta='1'), 'Expected `float | null`, got `str`'),
         (np.nan, "model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not"),
         (None, "model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"),
     ],
@@ -253,4 +237,4 @@ def test_a_checkpoint_that_is_no_such_encoder_is_refused(tmp_path, change, said)
     elif not isinstance(change, dict):
         tensors[name][2] = change
     with pytest.raises(InputError, match=said):
-        load_bert(write(tmp_path, tensors, **(change if isinstance(change, dict) else {})))
+        bert.load_bert(write(tmp_path, tensors, **(change if isinstance(change, dict) else {})))

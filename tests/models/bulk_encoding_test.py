@@ -1,6 +1,4 @@
-"""Encoding many pairs: the relations are those of the rows one by one. On several devices and in
-several processes: training/several_processes_test.py.
-"""
+"""Encoding many pairs: the relations are those of the rows one by one."""
 
 import functools
 from unittest import mock
@@ -49,21 +47,16 @@ def apply(module, params, *arguments, method=None):
 
 
 def marked_pair(module, params, special, plain, i, j):
-    """The relation of a pair marked by `mark_pair` and encoded alone, padded to 136 tokens, and the
-    length of its text.
-    """
+    """The relation of a pair that is marked and encoded alone, and the length of its text."""
     marked = one_marked.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
-    return apply(module, params, tokens, np.array([marked.r1]), np.array([marked.r2]))[0], len(
-        marked.tokens
-    )
+    places = np.array([marked.r1]), np.array([marked.r2])
+    return apply(module, params, tokens, *places)[0], len(marked.tokens)
 
 
 def hidden(module, params, special, plain):
-    """The last layer over a plain passage, encoded alone, padded to 136 tokens: [136, hidden_size]
-    float64.
-    """
+    """The last layer over a plain passage alone: [136, hidden_size] float64."""
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
     return np.asarray(apply(module, params, tokens, method=type(module).hidden)[0], np.float64)
@@ -83,9 +76,7 @@ def span_pair(module, params, special, plain, i, j):
 
 
 def mention(module, params, special, plain, i, j):
-    """W_r^T [first ; last] of the target's mention in the plain passage,
-    wherever the topic's is.
-    """
+    """W_r^T [first ; last] of the target's mention in the plain passage."""
     h = hidden(module, params, special, plain)
     ends = np.concatenate([h[1 + plain.starts[j]], h[plain.ends[j]]])
     return ends @ np.asarray(params['w_r']['kernel'], np.float64), len(plain.tokens) + 2

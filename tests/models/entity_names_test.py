@@ -1,6 +1,4 @@
-"""Rows of E that come from how names are read, and the maps to them, against the formulas written
-out in float64.
-"""
+"""Rows of E from how names are read, and the maps to them, against formulas in float64."""
 
 import numpy as np
 import pytest

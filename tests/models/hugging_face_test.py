@@ -1,6 +1,4 @@
-"""An encoder written for transformers: a BERT, an MPNet or a ModernBERT there, with the same
-states, tokens and relations.
-"""
+"""An encoder written for transformers has the same states, tokens and relations there."""
 
 import jax
 import jax.numpy as jnp

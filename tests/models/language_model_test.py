@@ -1,6 +1,4 @@
-"""OPQL-LM against a slow reference in float64, and what its memory,
-null and hops do to an answer.
-"""
+"""OPQL-LM against a slow reference: what memory, null and hops do to an answer."""
 
 import collections
 import functools
@@ -26,9 +24,7 @@ def softmax(x):
 
 
 def reference(setting: Setting, read, hops, passage=None, gold=None, exclude=None):
-    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, from what the
-    transformer makes of the texts, in float64.
-    """
+    """P [n, entities] and, per hop, {(text, topic): [(entry, beta), null]}, in float64."""
     own, topics, relations = (np.asarray(x, np.float64) for x in read[:3])
     f64 = lambda name: np.asarray(setting.params['follower'][name], np.float64)
     null, no_entity, w_v = (
@@ -100,17 +96,15 @@ def check_prediction(found, expected, several=True):
     np.testing.assert_allclose(found['prediction'], expected, rtol=2e-4, atol=2e-6)
     entities, probabilities = found['best']
     np.testing.assert_array_equal(probabilities, -np.sort(-found['prediction'], axis=1)[:, :3])
-    np.testing.assert_array_equal(
-        np.take_along_axis(found['prediction'], entities, axis=1), probabilities
-    )
+    chosen = np.take_along_axis(found['prediction'], entities, axis=1)
+    np.testing.assert_array_equal(chosen, probabilities)
     labelled = np.flatnonzero(cases.LABELS >= 0)
     others = cases.ANSWERS if several else cases.LABELS[:, None]
     right = {n: sorted({int(cases.LABELS[n]), *others[n].tolist()} - {-1}) for n in labelled}
     mass = np.array([expected[n, right[n]].sum() for n in labelled])
     assert found['loss'] == pytest.approx(-np.log(mass[mass > 0]).mean(), rel=1e-4)
-    assert found['accuracy'] == pytest.approx(
-        np.mean([expected[n].argmax() in right[n] for n in labelled])
-    )
+    hits = [expected[n].argmax() in right[n] for n in labelled]
+    assert found['accuracy'] == pytest.approx(np.mean(hits))
 
 
 # Each setting of the model at least once, and those that meet in one computation together.
@@ -162,9 +156,8 @@ def on_devices(binaries, tmp_path_factory):
 @pytest.mark.parametrize('devices', cases.MESHES)
 def test_devices_agree_on_predictions_retrievals_and_gradients(on_devices, devices):
     names = [name.removeprefix('1/') for name in on_devices if name.startswith('1/')]
-    assert {
-        f'distributions/{x}' for x in ('prediction', 'entries', 'gradient/entity_table')
-    } <= set(names)
+    compared = 'prediction', 'entries', 'gradient/entity_table'
+    assert {f'distributions/{name}' for name in compared} <= set(names)
     assert on_devices['1/embeddings/gradient/lm/w_v'].any()
     for name in names:
         expected = on_devices[f'1/{name}']
@@ -186,9 +179,8 @@ def test_without_a_memory_a_prediction_is_the_models_own():
 
 
 def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
-    log_probs = np.log(
-        np.array([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]], np.float32)
-    )
+    rows = [[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
+    log_probs = np.log(np.array(rows, np.float32))
     targets = np.array([[4, 5], [4, 4], [6, -1], [5, 9]], np.int32)
     answers = np.array([[5, 7], [9, -1]], np.int32)
     used = np.array([[True, True], [True, True]])
@@ -201,9 +193,8 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
     assert metrics['retrieval_accuracy'] == pytest.approx(2 / 3)
     assert metrics['null_absent'] == pytest.approx(0.7)
     assert metrics['null_present'] == pytest.approx((0.1 + 0.3) / 2)
-    gradient = jax.grad(lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0])(
-        log_probs
-    )
+    loss_of = lambda x: losses.retrieval_loss(x, targets, answers, used, absent, 2)[0]
+    gradient = jax.grad(loss_of)(log_probs)
     assert np.isfinite(gradient).all() and not gradient[2].any()
     # Were only the first entry found and the other gold, the loss would be the same and topics 1
     # and 4 not reached.
@@ -212,16 +203,12 @@ def test_retrieval_loss_prefers_answers_and_null_where_there_is_none():
 
 
 def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribution():
-    """-log of the mass of all answers, written out over all entities: to the vector, to lambda and
-    beta, and to E.
-    """
+    """-log of the mass of all answers, with its gradients to the vector, to lambda, beta and E."""
     rng = np.random.default_rng(0)
     layout = Layout(make_mesh(1), cases.ENTITIES)
     used = np.array([[True, True], [True, False], [False, False]])
-    vector, table, logits = (
-        rng.normal(size=shape).astype(np.float32)
-        for shape in ((3, 8), (cases.ENTITIES, 8), (3, 2, 5))
-    )
+    shapes = (3, 8), (cases.ENTITIES, 8), (3, 2, 5)
+    vector, table, logits = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
     targets = rng.integers(0, cases.ENTITIES, (3, 2, 4)).astype(np.int32)
     labels, answers = np.array([4, 0, 9], np.int32), np.array([[4, 7], [3, -1], [-1, -1]], np.int32)
     right = [[4, 7], [0, 3], [9]]
@@ -234,17 +221,13 @@ def test_gradients_of_the_mixed_prediction_are_those_of_its_written_out_distribu
     def dense(vector, logits, table):
         log_probs, flat = combine_topics(jax.nn.log_softmax(logits), targets, used)
         own = jnp.exp(log_probs[:, :1]) * jax.nn.softmax(vector @ table.T)
-        found = jnp.einsum(
-            'nk,nky->ny', jnp.exp(log_probs[:, 1:]), jax.nn.one_hot(flat, cases.ENTITIES)
-        )
-        return -jnp.stack(
-            [jnp.log((own + found)[n, jnp.array(r)].sum()) for n, r in enumerate(right)]
-        ).mean()
+        ends = jax.nn.one_hot(flat, cases.ENTITIES)
+        found = jnp.einsum('nk,nky->ny', jnp.exp(log_probs[:, 1:]), ends)
+        masses = [(own + found)[n, jnp.array(r)].sum() for n, r in enumerate(right)]
+        return -jnp.log(jnp.stack(masses)).mean()
 
-    got, wanted = (
-        jax.jit(jax.value_and_grad(f, argnums=(0, 1, 2)))(vector, logits, table)
-        for f in (mixed, dense)
-    )
+    graded = lambda f: jax.jit(jax.value_and_grad(f, argnums=(0, 1, 2)))(vector, logits, table)
+    got, wanted = map(graded, (mixed, dense))
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), got, wanted)
     assert all(np.abs(gradient).max() > 1e-3 for gradient in got[1])
     assert np.abs(got[1][1][:, :, 0]).max() > 1e-3

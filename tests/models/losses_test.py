@@ -24,9 +24,7 @@ def log_softmax(logits):
 
 
 def slow_relation_loss(relations, topic, target, anchor):
-    """(loss, accuracy): each anchor looks for the other mentions of its pair among all other
-    mentions.
-    """
+    """(loss, accuracy): each anchor looks for the other mentions of its pair among all."""
     relations, losses, right = np.asarray(relations, np.float64), [], []
     rows = [i for i in range(len(topic)) if topic[i] >= 0]
     for i in rows:
@@ -40,9 +38,7 @@ def slow_relation_loss(relations, topic, target, anchor):
 
 
 def slow_alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
-    """(loss, accuracy): each question looks for a mention of its topic with an answer among the
-    mentions of its topic.
-    """
+    """(loss, accuracy): each question looks for an answer among the mentions of its topic."""
     questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
     losses, right, above, below = [], [], [], []
     for q in range(len(questions)):
@@ -86,9 +82,7 @@ def slow_entity_loss(mentions, entities, table):
 
 
 def batch_of_pairs(rng, n=24, entities=3):
-    """Few entities, so that pairs repeat; the last rows are padding with whatever in them, a marked
-    anchor too.
-    """
+    """Few entities, so that pairs repeat; the last rows are padding with anything in them."""
     relations = rng.normal(size=(n, 6)).astype(np.float32)
     topic, target = rng.integers(0, entities, (2, n)).astype(np.int32)
     anchor = rng.random(n) < 0.6
@@ -105,13 +99,10 @@ def batch_of_questions(rng, facts):
 
 
 def batch_of_labels(rng):
-    """Some questions have no label, some pairs neither, and some labels no pair; rows of pairs
-    labelled -2 are padding.
-    """
+    """Some questions and pairs have no label, some labels no pair; pairs of -2 are padding."""
     questions, relations = (rng.normal(size=(n, 6)).astype(np.float32) for n in (9, 14))
-    question_label, label = (
-        rng.integers(low, 5, n).astype(np.int32) for low, n in ((-1, 9), (-2, 14))
-    )
+    draw = lambda low, n: rng.integers(low, 5, n).astype(np.int32)
+    question_label, label = draw(-1, 9), draw(-2, 14)
     return questions, question_label, relations, label
 
 

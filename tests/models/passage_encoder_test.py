@@ -40,10 +40,8 @@ def encoder_of(prepared, parts, encoder=ENCODER):
 
 def relations_of(encoded, rows):
     """The relations of rows of the pair table, of the halves of their mentions."""
-    return sums(
-        encoded.pairs[rows],
-        lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2],
-    )
+    of = lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2]
+    return sums(encoded.pairs[rows], of)
 
 
 def test_relations_are_those_of_the_pairs_by_themselves(prepared, encoded, rows):
@@ -83,23 +81,16 @@ def test_halves_and_vectors_do_not_depend_on_batches(
     np.testing.assert_array_equal(anew, again.vectors())
 
 
-def test_stored_passages_are_taken_over_unless_a_mention_has_its_first_pair(
-    prepared, encoded, tmp_path
-):
+def test_stored_passages_are_taken_over(prepared, encoded, tmp_path):
     first = encoded.pairs[0, 0]
     before = np.flatnonzero((encoded.pairs != first).all(axis=1))
     known, counts = np.unique(encoded.pairs[before]), []
     text = PassageEncoder(ENCODER, prepared, before, tmp_path / 'before')
     made = encoded.halves(known), encoded.mention_kinds(), encoded.vectors()
     rows = np.arange(len(encoded.pairs))
-    found = PassageEncoder(
-        ENCODER,
-        prepared,
-        rows,
-        tmp_path / 'parts',
-        lambda stage, batches: (counts.append(len(each)) or stage(each) for each in batches),
-        StoredPassages(text, *made),
-    )
+    count = lambda stage, batches: (counts.append(len(each)) or stage(each) for each in batches)
+    stored = count, StoredPassages(text, *made)
+    found = PassageEncoder(ENCODER, prepared, rows, tmp_path / 'parts', *stored)
     np.testing.assert_array_equal(found.halves(known), made[0])
     np.testing.assert_allclose(
         *(unpacked(each.halves(np.array([first]))) for each in (found, encoded)), atol=OF_RELATIONS
@@ -119,9 +110,10 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
         states = hidden(ENCODER, [ENCODER.special.cls, *plain.tokens, ENCODER.special.sep])
         expected = [states.mean(axis=0)]
         # Tokens of the text up to each sentence; no token is of two.
-        cuts = [
-            len(tokens_before(row['text'], start, mentions)) for start in row['sentence_starts']
-        ]
+        before = lambda start: markup.tokenise_passage(
+            ENCODER.tokenizer, row['text'][:start], [m for m in mentions if m[1] <= start]
+        )
+        cuts = [len(before(start).tokens) for start in row['sentence_starts']]
         for first, last in zip(cuts, [*cuts[1:], len(plain.tokens)]):
             expected.append(states[1 + first : 1 + last].mean(axis=0))
         expected = np.stack(expected)
@@ -129,12 +121,6 @@ def test_vectors_are_the_means_over_the_tokens_of_passages_and_sentences(prepare
         np.testing.assert_allclose(vectors[begin:end], expected, atol=ROUNDING)
     count = sum(1 + len(row['sentence_starts']) for row in passages)
     assert encoded.first_vector[-1] == len(vectors) == count
-
-
-def tokens_before(text, start, mentions):
-    return markup.tokenise_passage(
-        ENCODER.tokenizer, text[:start], [m for m in mentions if m[1] <= start]
-    ).tokens
 
 
 def test_kinds_are_those_of_the_mentions_of_each_entity(prepared, encoded, tmp_path):

@@ -30,9 +30,8 @@ def test_relations_have_unit_length_and_untrained_ones_stay_as_they_are():
     changed = example()(relations)
     np.testing.assert_allclose(np.linalg.norm(changed, axis=1), 1, rtol=1e-6)
     unscaled = relations + example().change
-    np.testing.assert_allclose(
-        changed, unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True), rtol=1e-6
-    )
+    lengths = np.linalg.norm(unscaled, axis=1, keepdims=True)
+    np.testing.assert_allclose(changed, unscaled / lengths, rtol=1e-6)
 
 
 def test_killed_before_the_manifest_the_map_that_was_there_stays(tmp_path, monkeypatch):

@@ -23,9 +23,8 @@ FILES = ('model.safetensors', 'tokenizer.json', 'README.md', 'config.json')
 
 
 def write(folder, params=None, card=CARD):
-    released.write(
-        folder, ENCODER.module, params or ENCODER.params, ENCODER.tokenizer.to_str(), card
-    )
+    params = params or ENCODER.params
+    released.write(folder, ENCODER.module, params, ENCODER.tokenizer.to_str(), card)
     return folder
 
 
@@ -43,9 +42,7 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
     module = released.module(fields)
     assert tokenizer.get_vocab() == ENCODER.tokenizer.get_vocab()
     assert (module.relation_dim, module.entity_dim, module.dropout_rate) == (8, 0, 0)
-    found, expected = (
-        traverse_util.flatten_dict(tree, sep='.') for tree in (params, ENCODER.params)
-    )
+    found, expected = (traverse_util.flatten_dict(x, sep='.') for x in (params, ENCODER.params))
     assert found.keys() == expected.keys()
     for name in found.keys() - {'w_e.kernel'}:
         value = np.asarray(expected[name], np.float64)
@@ -77,9 +74,7 @@ def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
 
 
 @pytest.mark.parametrize('number', [np.nan, np.inf])
-def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays(
-    folder, tmp_path, number
-):
+def test_parameters_that_are_not_finite_are_not_released(folder, tmp_path, number):
     params = jax.tree.map(np.array, ENCODER.params)
     params['w_r']['kernel'][3, 1] = number
     with pytest.raises(InputError, match='w_r.kernel has a number that is not finite'):
@@ -91,9 +86,7 @@ def test_parameters_that_are_not_finite_are_refused_and_the_release_before_stays
     assert content(tmp_path / 'old') == before
 
 
-def test_a_release_that_was_interrupted_is_told_and_can_be_made_again(
-    folder, tmp_path, monkeypatch
-):
+def test_an_interrupted_release_is_told_and_made_again(folder, tmp_path, monkeypatch):
     write(tmp_path / 'a')
 
     def killed(*_):
@@ -112,10 +105,8 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     shutil.copytree(folder, tmp_path / 'a')
     assert released.read_kinds(folder) is TextEncoder.load(folder).kinds is None
     for seed in range(2):
-        kinds = MentionKinds(
-            np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32),
-            np.ones(4, np.float32),
-        )
+        kernel = np.random.default_rng(seed).normal(size=(16, 4)).astype(np.float32)
+        kinds = MentionKinds(kernel, np.ones(4, np.float32))
         released.add_kinds(tmp_path / 'a', kinds)
         assert TextEncoder.load(tmp_path / 'a').kinds.to_bytes() == kinds.to_bytes()
     others = {name: bytes for name, bytes in content(tmp_path / 'a').items() if name in FILES[:3]}
@@ -124,9 +115,7 @@ def test_what_tells_kinds_is_added_to_a_release_and_replaced(folder, tmp_path):
     assert content(tmp_path / 'a') == content(folder)
 
 
-def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_another(
-    folder, tmp_path
-):
+def test_an_open_encoder_is_given_again_until_a_file_changes(folder, tmp_path):
     shutil.copytree(folder, tmp_path / 'a')
     encoder = TextEncoder.load(tmp_path / 'a')
     assert TextEncoder.load(tmp_path / 'a') is encoder
@@ -143,19 +132,3 @@ def test_an_encoder_that_is_open_is_given_again_until_a_file_of_its_folder_is_an
         (tmp_path / 'a' / name).write_bytes(whole)
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(lambda _: TextEncoder.load(tmp_path / 'a'), range(8)))) == 1
-
-
-@pytest.mark.parametrize('buckets', [0, 8])
-def test_the_parameters_that_are_read_are_those_of_the_module(tmp_path, buckets):
-    module = ENCODER.module.clone(relative_buckets=buckets, num_layers=3, entity_dim=0)
-    position = np.zeros(1, np.int32)
-    init = lambda: module.init(jax.random.key(0), np.zeros((1, 8), np.int32), position, position)
-    shapes = jax.eval_shape(init)['params']
-    params = jax.tree.map(lambda leaf: np.ones(leaf.shape, np.float32), shapes)
-    released.write(tmp_path / 'a', module, params, ENCODER.tokenizer.to_str(), CARD)
-    found = released.read(tmp_path / 'a')[1]
-    assert jax.tree.map(np.shape, found) == jax.tree.map(np.shape, params)
-    damaged = {name: value for name, value in params.items() if name != 'layers_1'}
-    released.write(tmp_path / 'b', module, damaged, ENCODER.tokenizer.to_str(), CARD)
-    with pytest.raises(ManifestError, match='has no layers_1.attention_norm.bias'):
-        released.read(tmp_path / 'b')

@@ -1,6 +1,4 @@
-"""Relations of pairs and of questions in any text, against float64 readings of the last layer, one
-text at a time.
-"""
+"""Relations of pairs and of questions in any text, against float64 readings one by one."""
 
 import numpy as np
 import pytest
@@ -40,10 +38,8 @@ def slow_relation(text, topic, target):
     """The relation of a pair of a text that is read whole."""
     mentions = sorted([(*topic, 0), (*target, 1)])
     passage = markup.tokenise_passage(ENCODER.tokenizer, text, mentions)
-    ends = {
-        entity: (1 + start, end)
-        for start, end, entity in zip(passage.starts, passage.ends, passage.entities)
-    }
+    rows = zip(passage.starts, passage.ends, passage.entities)
+    ends = {entity: (1 + start, end) for start, end, entity in rows}
     return relation(ENCODER, [SPECIAL.cls, *passage.tokens, SPECIAL.sep], ends[0], ends[1])
 
 
@@ -66,17 +62,14 @@ def test_relations_are_those_of_the_spans(relations):
 def test_long_texts_are_cut_around_the_pair(monkeypatch, before, between, after):
     text = f'{"old " * before}Ann Low {"met " * between}José {"sea " * after}'
     seen, place = [], markup.place_mentions
-    monkeypatch.setattr(
-        markup, 'place_mentions', lambda *arguments: seen.append(place(*arguments)) or seen[-1]
-    )
+    observed = lambda *arguments: seen.append(place(*arguments)) or seen[-1]
+    monkeypatch.setattr(markup, 'place_mentions', observed)
     found = ENCODER.encode_pairs([text], *([span] for span in spans(text, 'Ann Low', 'José')))
     (placed,) = seen
     assert len(placed.tokens) <= 136
     for name, first, last in zip(('Ann Low', 'José'), placed.first, placed.last):
-        assert (
-            placed.tokens[first : last + 1].tolist()
-            == ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
-        )
+        ids = ENCODER.tokenizer.encode(name, add_special_tokens=False).ids
+        assert placed.tokens[first : last + 1].tolist() == ids
     expected = relation(ENCODER, placed.tokens, *zip(placed.first, placed.last))
     np.testing.assert_allclose(found[0], expected, atol=2e-5)
 
@@ -97,17 +90,10 @@ def test_a_wrong_span_is_told_with_the_number_of_its_text(topic, target, said):
         ENCODER.encode_pairs(['Ann met Low', 'Ann met Josés'], [(0, 3), topic], [(8, 11), target])
 
 
-QUESTIONS = [
-    'who met Ann',
-    'Ålesund was built when?',
-    'what song is of Jose\u0301',
-    'who ' * 60 + 'saw Low',
-    'Ann',
-]
-ASKED = [
-    spans(text, name)[0]
-    for text, name in zip(QUESTIONS, ['Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'])
-]
+QUESTIONS = ['who met Ann', 'Ålesund was built when?', 'what song is of Jose\u0301']
+QUESTIONS += ['who ' * 60 + 'saw Low', 'Ann']
+ABOUT = 'Ann', 'Ålesund', 'Jose\u0301', 'Low', 'Ann'
+ASKED = [spans(text, name)[0] for text, name in zip(QUESTIONS, ABOUT)]
 
 
 def test_questions_are_those_of_the_marked_text():
@@ -122,9 +108,8 @@ def test_questions_are_those_of_the_marked_text():
         np.testing.assert_allclose(
             vector, unit(ends @ np.asarray(ENCODER.params['w_r']['kernel'], np.float64)), atol=2e-5
         )
-    np.testing.assert_allclose(
-        ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1]), found[::-1], atol=1e-5
-    )
+    backwards = ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1])
+    np.testing.assert_allclose(backwards, found[::-1], atol=1e-5)
 
 
 def test_wrong_questions_are_told():
@@ -151,9 +136,7 @@ def test_texts_and_their_topics_are_those_of_each():
     topics = [[(8, 11), (16, 19)], [], [(16, 19)]] * 20
     vectors, relations = ENCODER.encode_texts_and_topics(texts, topics)
     np.testing.assert_allclose(vectors, ENCODER.encode_texts(texts), atol=1e-5)
-    assert [of_text.shape for of_text in relations] == [
-        (len(spans), ENCODER.dim) for spans in topics
-    ]
+    assert [of_text.shape for of_text in relations] == [(len(of), ENCODER.dim) for of in topics]
     repeated = [text for text, spans in zip(texts, topics) for _ in spans]
     expected = ENCODER.encode_questions(repeated, [span for spans in topics for span in spans])
     np.testing.assert_allclose(np.concatenate(relations), expected, atol=1e-5)

@@ -1,6 +1,4 @@
-"""Softmax over a row-sharded entity table against float64, on one device here and on up to 8 in
-another process.
-"""
+"""Softmax over a row-sharded entity table against float64, on one device and up to 8."""
 
 import math
 import pathlib
@@ -28,10 +26,8 @@ def on_devices(binaries, tmp_path_factory):
 
 def shapes_in(text):
     """The shapes of all arrays of a compiled program."""
-    return {
-        tuple(map(int, dims.split(',')))
-        for dims in re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
-    }
+    found = re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
+    return {tuple(map(int, dims.split(','))) for dims in found}
 
 
 def layout_of(case):
@@ -39,9 +35,7 @@ def layout_of(case):
 
 
 def reference(case):
-    """(loss [M], correct [M], gradients to the vectors and to the table) from float64, with all
-    scores at once.
-    """
+    """(loss [M], correct [M], gradients to vectors and table) from all scores in float64."""
     vectors, table = case.vectors.astype(np.float64), case.table.astype(np.float64)
     scores, linked = vectors @ table.T, case.labels >= 0
     lse = np.logaddexp.reduce(scores, axis=1, keepdims=True)
@@ -65,9 +59,7 @@ def assert_is_the_reference(found, case):
 @pytest.mark.parametrize(
     ('way', 'name'), [(way, name) for way in ('full', 'attended') for name in cases.COMPUTED[way]]
 )
-def test_loss_accuracy_and_gradients_are_the_reference_on_any_number_of_devices(
-    on_devices, way, name, devices
-):
+def test_loss_and_gradients_are_the_reference_on_any_devices(on_devices, way, name, devices):
     found = [on_devices[0][f'{way}-{name}-{devices}-{part}'] for part in cases.PARTS]
     row_devices = eight_devices.row_devices(devices)
     assert len(found[3]) == math.ceil(cases.NUM_ENTITIES[name] / row_devices) * row_devices
@@ -116,9 +108,7 @@ def test_bfloat16_rows_are_scored_in_float32_and_get_gradients_of_their_type():
 
 @pytest.mark.parametrize('devices', eight_devices.MESHES)
 @pytest.mark.parametrize('name', cases.COMPUTED['best'])
-def test_the_best_entities_and_their_probabilities_are_those_of_the_softmax(
-    on_devices, name, devices
-):
+def test_best_entities_and_probabilities_are_those_of_the_softmax(on_devices, name, devices):
     case = cases.make(name)
     scores = case.vectors.astype(np.float64) @ case.table.T.astype(np.float64)
     ids = np.argsort(-scores, axis=1, kind='stable')[:, :5]
@@ -137,9 +127,7 @@ def test_lookup_gives_the_rows_of_the_ids(on_devices, devices):
 
 
 def test_no_array_of_the_train_step_holds_all_entities(on_devices):
-    """Nor all rows of one device at once for all mentions, before, in or after a collective; the
-    optimizer included.
-    """
+    """Nor all rows of one device for all mentions, in a collective or the optimizer either."""
     shapes = on_devices[1]['8']
     assert (cases.M, cases.DIM) in shapes
     assert (13, cases.DIM) in shapes
@@ -179,9 +167,8 @@ def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
 
 @pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
 def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
-    one, many = (
-        {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS} for d in (1, devices)
-    )
+    of = lambda d: {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS}
+    one, many = of(1), of(devices)
     n = cases.NUM_ENTITIES['uneven']
     assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn
     np.testing.assert_array_equal(many['correct'], one['correct'])

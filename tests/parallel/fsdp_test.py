@@ -22,7 +22,5 @@ from opql_jax.parallel.mesh import ROW_AXES, SLICE
         ('follower/w_q', (512, 512), ()),
     ],
 )
-def test_matrices_that_the_encoder_uses_in_its_type_are_split_over_a_slice(
-    name, shape, split, mesh
-):
+def test_matrices_of_the_encoder_are_split_over_a_slice(name, shape, split, mesh):
     assert fsdp.spec(name, shape, mesh) == PartitionSpec(*split)

@@ -49,9 +49,7 @@ def test_slices_that_devices_name_come_before_data_and_model():
         (TWO_SLICES, 1, [[n] for n in range(8)]),
     ],
 )
-def test_slices_that_are_asked_for_are_taken_instead_in_the_order_of_devices(
-    devices, slices, expected
-):
+def test_slices_that_are_asked_for_are_taken_in_the_order_of_devices(devices, slices, expected):
     assert ids(mesh_of(devices, slices=slices)) == expected
 
 

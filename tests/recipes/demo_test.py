@@ -23,13 +23,8 @@ def test_hits_at_1_of_a_small_world_stay_above_their_floors(tmp_path):
     # levels, which users have, only take longer.
     flags = f'{os.environ.get("XLA_FLAGS", "")} --xla_backend_optimization_level=1'
     environment = os.environ | {'JAX_DISABLE_MOST_OPTIMIZATIONS': '0', 'XLA_FLAGS': flags}
-    done = subprocess.run(
-        [sys.executable, *command, str(tmp_path / 'demo')],
-        cwd=record.ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    command, where = [sys.executable, *command, str(tmp_path / 'demo')], dict(cwd=record.ROOT)
+    done = subprocess.run(command, **where, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     metrics = json.loads((tmp_path / 'demo/results/metrics.json').read_text(encoding='utf-8'))
     assert metrics.keys() == FLOORS.keys()

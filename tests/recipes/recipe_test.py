@@ -66,10 +66,8 @@ def test_a_step_that_was_run_with_another_command_is_refused(options):
 @pytest.mark.parametrize('name', ['own.gin', 'base.gin'])
 def test_a_step_whose_gin_files_say_something_else_is_refused(options, tmp_path, name):
     """Those that it names, and what these include."""
-    texts = {
-        'base.gin': 'STEPS = 400\n',
-        'own.gin': f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n",
-    }
+    own = f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n"
+    texts = {'base.gin': 'STEPS = 400\n', 'own.gin': own}
     for file, text in texts.items():
         (tmp_path / file).write_text(text)
     done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
@@ -123,9 +121,7 @@ def test_a_damaged_record_is_named(options):
         (1, 'error: step one failed with status 1', ''),
     ],
 )
-def test_how_a_binary_ends_is_how_its_recipe_ends(
-    options, monkeypatch, capsys, tmp_path, code, ends, said
-):
+def test_a_recipe_ends_as_its_binary(options, monkeypatch, capsys, tmp_path, code, ends, said):
     monkeypatch.setattr(preemption, 'run_binary', lambda command, cwd: code)
     steps = [Step('one', 'train', (), {}, 'one'), step('two')]
     monkeypatch.setitem(catalog.RECIPES, 'g/a', Recipe('g/a', '', lambda options: steps))
@@ -143,9 +139,7 @@ def make_of(path, reads):
 def chain(data):
     """Three steps of which each reads the one before, and the first a file of data."""
     reads = {'a': str(data), 'b': Output('a'), 'c': Output('b')}.items()
-    return [
-        Function(name, make_of, {'path': Output(name), 'reads': of}, name) for name, of in reads
-    ]
+    return [Function(name, make_of, {'path': Output(name), 'reads': x}, name) for name, x in reads]
 
 
 @pytest.mark.parametrize('gone', ['a', 'steps/a', 'both'])

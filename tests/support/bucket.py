@@ -9,9 +9,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Bucket(MemoryFileSystem):
-    """What `fsspec` gives for gs://, without a network. As in a bucket, folders are but parts of
-    names, and what is empty is none.
-    """
+    """What `fsspec` gives for gs://, without a network; folders are but parts of names."""
 
     protocol = ('gcs', 'gs')
     store: dict = {}

@@ -9,8 +9,8 @@ from xml.sax.saxutils import quoteattr
 _MARKUP = re.compile(r"""[\[\]{}|<>&]|__|''|(?<![^\n])[*#:;=-]""")
 
 
-def write_dump(path, documents, vocab, *, parts=1):
-    """Writes documents as a bzip2-compressed dump, or several; returns its files.
+def write_dump(path, documents, vocab):
+    """Writes documents as a compressed dump.
 
     A page is called like the entity that its document is about, each another one. Entities that no
     document is about have pages without text, as a link to no page is read as text.
@@ -18,13 +18,7 @@ def write_dump(path, documents, vocab, *, parts=1):
     names = dict(zip(vocab.keys, vocab.names))
     texts = {document.title_entity: wikitext(document, vocab) for document in documents}
     texts |= {key: '' for key in names if key not in texts}
-    pages = [page_xml(i, names[key], text) for i, (key, text) in enumerate(texts.items(), 1)]
-    stem = path.name.removesuffix('.xml.bz2')
-    numbers = range(1, parts + 1) if parts > 1 else ['']
-    return [
-        write_pages(path.with_name(f'{stem}{number}.xml.bz2'), *pages[first::parts])
-        for first, number in enumerate(numbers)
-    ]
+    write_pages(path, *(page_xml(i, names[key], texts[key]) for i, key in enumerate(texts, 1)))
 
 
 def wikitext(document, vocab):

@@ -1,6 +1,4 @@
-"""Scripts in a process of their own that has 8 virtual CPU devices, which JAX must be told before
-it starts.
-"""
+"""Scripts in a process of their own that has 8 virtual CPU devices."""
 
 import os
 import pathlib
@@ -17,9 +15,7 @@ MESHES = {
 
 
 def slices_and_devices(mesh: str) -> tuple[int | None, int]:
-    """How many slices a mesh of such a name has, None if they are not said, and how many devices
-    each.
-    """
+    """How many slices a mesh of such a name has, None if not said, and devices each."""
     *slices, devices = map(int, mesh.split('x'))
     return (slices[0] if slices else None), devices
 
@@ -30,9 +26,7 @@ def row_devices(mesh: str) -> int:
 
 
 def run(binaries, script: str, *arguments) -> None:
-    """Runs a script of this folder to its end, which must be a good one;
-    `binaries` is the fixture.
-    """
+    """Runs a script of this folder, which must end well; `binaries` is the fixture."""
     flags = os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
     done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -6,9 +6,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 
 def scalars(workdir):
-    """{tag: {step: value}} of all event files of a folder, without what a later file says comes
-    again.
-    """
+    """{tag: {step: value}} of a folder's event files; of a step the last file counts."""
     found = collections.defaultdict(dict)
     for path in sorted(workdir.glob('events.out.tfevents.*')):
         data, start = path.read_bytes(), 0

@@ -15,14 +15,10 @@ def _seconds(function, argument):
 
 
 def growth(function, make, size):
-    """How many times longer a function takes for 4 times the size: 4 if its time is linear, 16 if
-    it is quadratic.
-    """
+    """How many times longer 4 times the size takes: 4 if linear, 16 if quadratic."""
     return min(_seconds(function, make(4 * size))) / max(0.01, *_seconds(function, make(size)))
 
 
 def check(function, text):
-    """Eight times the text takes less than forty times as long: quadratic work takes 64 times, and
-    here seconds.
-    """
+    """Eight times the text takes less than 40 times as long; quadratic work takes 64 times."""
     assert min(_seconds(function, text * 8)) < 40 * max(min(_seconds(function, text)), 0.02)

@@ -1,6 +1,4 @@
-"""Pairs and hidden mentions marked one by one, token by token: the reference of `MarkedPairs` and
-`MaskedMentions`.
-"""
+"""Pairs and hidden mentions marked token by token: the reference of `data.markup`."""
 
 from collections import namedtuple
 

@@ -62,9 +62,7 @@ class Case(NamedTuple):
 
 
 def make(case, draw=None, queries=None):
-    """A case by name; its rows are sorted by topic and, but for a little noise,
-    equal within one.
-    """
+    """A case by name; rows are sorted by topic and, but for noise, equal within one."""
     rng = np.random.default_rng(CASES.index(case))
     draw = draw or (lambda *shape: rng.integers(-2, 3, shape).astype(np.float32))
     rows = 13 if case == 'few rows' else ROWS
@@ -95,9 +93,7 @@ def ids(member):
 
 
 def recall_case(rows=8_000, clusters=40):
-    """A memory whose good entries are those of one cluster of relations, all over the topics, or
-    near the centre of their topic if None.
-    """
+    """A memory whose good entries are of one cluster, or near their topic's centre if None."""
     rng = np.random.default_rng(7)
     topic = np.sort(rng.integers(0, 200, rows)).astype(np.int32)
     group = topic if clusters is None else rng.integers(0, clusters, rows)

@@ -3,7 +3,7 @@ and a stand-in made of them.
 
     python tests/support/t5x_interface.py   # where t5x is installed: writes t5x_interface.json anew
 
-`tests/t5x_runs_test.py` compares the record with t5x where that is installed. Elsewhere the
+`tests/t5x_gin_test.py` compares the record with t5x where that is installed. Elsewhere the
 stand-in lets gin read gin/t5x: its functions take the recorded parameters, and return what they are
 given.
 """

@@ -11,9 +11,7 @@ CONFIG |= dict(num_hidden_layers=2, num_attention_heads=2, intermediate_size=12)
 
 
 def fake_tensors(**config):
-    """Random tensors of a checkpoint of CONFIG, some fields changed, by the names that transformers
-    gives a bare BertModel.
-    """
+    """Random tensors of a checkpoint of CONFIG, some fields changed, named as in a BertModel."""
     rng, config = np.random.default_rng(0), CONFIG | config
     hidden, mlp = config['hidden_size'], config['intermediate_size']
     shapes = {

@@ -26,9 +26,7 @@ def make_table(num_rows=40, seed=0) -> EntryTable:
 
 
 def random_places(rng, num_rows):
-    """Columns of an EntryTable: numbers below 100, in order where they are the start and the end of
-    a span.
-    """
+    """Columns of an EntryTable: numbers below 100, in order where they bound a span."""
     fields = dataclasses.fields(EntryTable)
     columns = {field.name: rng.integers(0, 100, num_rows) for field in fields}
     for span in SPANS:
@@ -66,9 +64,7 @@ def digest_of_tree(directory):
 
 
 def halves_of(num_rows=40, num_mentions=30, seed=0, dim=4) -> Halves:
-    """What stands for halves of mentions, of which a table has so many rows; of some mentions none
-    of them is.
-    """
+    """What stands for halves of mentions; of some mentions no row is."""
     rng = np.random.default_rng(seed)
     pairs = np.stack([rng.choice(num_mentions, 2, replace=False) for _ in range(num_rows)])
     places = np.arange(1.0, 2 * dim + 1).reshape(2, dim)
@@ -105,9 +101,7 @@ def vocab_of(count):
 
 
 def injection(count=MOST, **options):
-    """What is injected besides entries: a vocabulary of so many entities, with embeddings of the
-    new ones.
-    """
+    """What is injected besides entries: a vocabulary, and embeddings of what is new in it."""
     defaults = dict(vocab=vocab_of(count), encoder_hash=HASHES['encoder'], embed=embed)
     return Injection(**defaults | options)
 

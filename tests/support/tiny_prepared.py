@@ -1,6 +1,4 @@
-"""A small prepared directory for tests: random sentences about a few entities, and questions about
-them.
-"""
+"""A small prepared folder: random sentences about a few entities, and questions."""
 
 import collections
 import dataclasses

@@ -1,6 +1,4 @@
-"""A small encoder of any text with random weights, text for it, and what it must say: float64
-readings of its last layer.
-"""
+"""A small encoder of any text, text for it, and float64 readings of its last layer."""
 
 import functools
 import pathlib
@@ -38,9 +36,7 @@ def make(tokenizer=TOKENIZER) -> TextEncoder:
 
 
 def write_text(folder: pathlib.Path, max_tokens: int = 128, tokenizer=TOKENIZER) -> pathlib.Path:
-    """Prepares a few documents about eight names, each of several sentences, one of them of forty;
-    returns the part of the text.
-    """
+    """Prepares documents about eight names, one of forty sentences; returns their folder."""
     rng, words = np.random.default_rng(0), WORDS.split()
     sentence = lambda name: _sentence(rng, words, [name, *rng.permutation(NAMES)[:2]])
     texts = {name: ' '.join(sentence(name) for _ in range(9)) for name in NAMES}
@@ -59,9 +55,7 @@ def _sentence(rng, words, names):
 
 
 def hidden(encoder: TextEncoder, tokens) -> np.ndarray:
-    """The last layer over one row of tokens, [CLS] and [SEP] included, encoded alone: [tokens,
-    hidden_size] float64.
-    """
+    """The last layer over one row of tokens alone: [tokens, hidden_size] float64."""
     padded = np.zeros((1, 136), np.int32)
     padded[0, : len(tokens)] = tokens
     return np.asarray(_hidden(encoder.module)(encoder.params, padded)[0, : len(tokens)], np.float64)

@@ -1,6 +1,4 @@
-"""What the training tests share: a prepared folder of short passages, an encoder of a few hundred
-weights, short runs.
-"""
+"""What training tests share: short passages, an encoder of few weights, short runs."""
 
 import functools
 import pathlib
@@ -83,7 +81,7 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 
 
 def write_untrained(
-    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
+    prepared, workdir, objective=None, seed=0, spread=1.0, encoder=encoder
 ) -> pathlib.Path:
     """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
     random parameters, without training.
@@ -91,7 +89,6 @@ def write_untrained(
     Args:
         spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the
             same weight.
-        init_from: the run that it says it started from.
     """
     prepared = Prepared(prepared)
     workdir = pathlib.Path(workdir)
@@ -104,7 +101,7 @@ def write_untrained(
     state = init_state(params, task.trainable, make_optimizer(1))
     workdir.mkdir(parents=True)
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
-    lineage = describe_run(task, prepared, seed, read_meta(init_from))
+    lineage = describe_run(task, prepared, seed, read_meta(None))
     meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_devices()}
     meta |= {'lineage': lineage, 'gin': f"MODEL = '{workdir.name}'"}
     with Checkpoints(workdir) as checkpoints:
@@ -113,9 +110,7 @@ def write_untrained(
 
 
 def write_world(root: pathlib.Path) -> pathlib.Path:
-    """Writes a knowledge base over the generated corpus: text, the untrained models align and
-    follow, memory; returns it.
-    """
+    """Writes a knowledge base: text, untrained models align and follow, memory; returns it."""
     reader = Synthetic(num_documents=60, num_train=40, num_eval=40)
     prepare(kb=str(root), reader=reader, wordpieces=800, max_tokens=48)
     write_untrained(root / 'text', root / 'align', spread=8.0)

@@ -26,7 +26,7 @@ from opql_jax.training import objectives
 
 import tiny_training
 from tiny_training import PLAIN
-from train_until_killed import be_asked_to_stop
+from train_until_stopped import be_asked_to_stop
 
 STEPS, MANY = 3, 300
 SHARD_ROWS = 20

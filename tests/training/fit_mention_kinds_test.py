@@ -7,11 +7,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.models.mention_kinds import KINDS
-from opql_jax.training.fit_mention_kinds import (
-    fit,
-    read_typed,
-    typed_mentions,
-)
+from opql_jax.training.fit_mention_kinds import fit, read_typed, typed_mentions
 
 import tiny_text_encoder
 

@@ -1,6 +1,4 @@
-"""The optimizer: AdamW unless another of optax is given, whose state a run goes on from, and which
-no other run takes over.
-"""
+"""The optimizer, AdamW or another of optax, whose state a run goes on from."""
 
 import functools
 
@@ -48,9 +46,7 @@ def test_only_matrices_decay():
         (MOMENTUM, MOMENTUM, optax.constant_schedule(0.3)),
     ],
 )  # fmt: skip
-def test_an_optimizer_and_its_schedule_are_those_of_optax_over_clipped_gradients(
-    factory, of_optax, schedule
-):
+def test_an_optimizer_is_that_of_optax_over_clipped_gradients(factory, of_optax, schedule):
     rng, params = np.random.default_rng(0), {'a/kernel': jnp.ones((3, 2)), 'b': jnp.ones(4)}
     draw = lambda x: jnp.asarray(9 * rng.normal(size=x.shape), jnp.float32)
     gradients = [jax.tree.map(draw, params) for _ in range(3)]

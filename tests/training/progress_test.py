@@ -123,9 +123,7 @@ def test_the_time_of_a_window_is_told_apart(tmp_path, clock):
     assert 'mfu' not in told and 'device_memory_gib' not in told
 
 
-def test_a_device_that_tells_its_peak_and_its_memory_is_measured_against_them(
-    tmp_path, clock, monkeypatch
-):
+def test_a_device_is_measured_against_its_peak_and_memory(tmp_path, clock, monkeypatch):
     device = lambda used: types.SimpleNamespace(
         device_kind='TPU v4', memory_stats=lambda: {'peak_bytes_in_use': used}
     )

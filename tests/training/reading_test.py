@@ -1,6 +1,4 @@
-"""The objective of the reader: its loss against one computed row by row, what it trains, and that
-it learns to read.
-"""
+"""The objective of the reader: its loss, row by row, and that it learns to read."""
 
 import json
 

@@ -61,9 +61,7 @@ def finish(running):
 
 @pytest.fixture(scope='module')
 def trained(inputs, tmp_path_factory):
-    """Gives the folders of one process and of several, of four devices in all, that ran their
-    stages, once.
-    """
+    """The folders of one process and of several, of four devices in all, that ran stages, once."""
 
     @functools.cache
     def train(processes, stages):
@@ -99,9 +97,7 @@ def test_several_processes_train_what_one_trains(inputs, trained, processes, sta
 
 
 def test_each_process_writes_the_parts_that_it_holds(trained):
-    """Of E, whose rows are on four devices, each of two processes hashes those of its two, and so
-    with its moment.
-    """
+    """Each of two processes hashes the rows of E on its two devices, and their moments."""
     folder = trained(2)[1] / 'relations/checkpoints/3/digests'
     assert sorted(path.name for path in folder.glob('*.json')) == ['0.json', '1.json']
     for name in ('0.json', '1.json'):
@@ -134,9 +130,7 @@ def test_a_run_goes_on_with_another_number_of_processes(inputs, trained, tmp_pat
     folder = shutil.copytree(trained(processes)[1] / 'relations', tmp_path / 'relations')
     goes_on = dict(num_steps=4, init_from=inputs[1], **PLAIN)
     several = tiny_training.run(inputs[0], folder, objectives.Relations(rows=16), **goes_on)
-    alone = tiny_training.run(
-        inputs[0], tmp_path / 'alone', objectives.Relations(rows=16), **goes_on
-    )
+    alone = tiny_training.run(inputs[0], tmp_path / 'a', objectives.Relations(rows=16), **goes_on)
     assert several == pytest.approx(alone, rel=1e-4)
 
 
@@ -146,6 +140,5 @@ def test_processes_stop_at_the_same_step_when_one_is_asked_to(inputs, tmp_path):
     (step,) = (int(path.name) for path in (tmp_path / 'stopped/checkpoints').iterdir())
     assert 3 <= step < 100
     stage = objectives.Relations(rows=16)
-    tiny_training.run(
-        inputs[0], tmp_path / 'stopped', stage, num_steps=step + 1, init_from=inputs[1], **PLAIN
-    )
+    goes_on = dict(num_steps=step + 1, init_from=inputs[1], **PLAIN)
+    tiny_training.run(inputs[0], tmp_path / 'stopped', stage, **goes_on)

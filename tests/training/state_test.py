@@ -40,9 +40,7 @@ def test_w_r_can_start_orthogonal_and_the_rest_as_it_was_drawn(prepared_dir, rel
 
 
 @pytest.mark.parametrize('relation_dim', [8, 80])
-def test_one_map_reads_a_pair_alike_in_both_orders_by_the_leading_directions(
-    prepared_dir, relation_dim
-):
+def test_one_map_reads_a_pair_alike_in_both_orders(prepared_dir, relation_dim):
     prepared, module = opened(prepared_dir, relation_dim)
     params = state.init_params(module, len(prepared.vocab), seed=1)['encoder']
     w_r = np.asarray(state.one_map(module, params, prepared))

@@ -1,6 +1,4 @@
-"""What the TPU compiler makes of a training step on eight chips of v5e, and on two slices of them:
-a small encoder over 40,000 entities.
-"""
+"""What the TPU compiler makes of a training step on eight chips of v5e, and on two slices."""
 
 import pytest
 import tpu_compiler
@@ -40,9 +38,7 @@ def test_chips_hold_parts_of_the_parameters_with_their_moments_and_exchange_no_t
 
 
 def test_slices_exchange_each_chips_part_of_the_gradients_and_little_else(compiled):
-    """Of E in float32, of the encoder in bfloat16; what belongs to parameters and moments is no
-    more than in one slice.
-    """
+    """Of E in float32, of the encoder in bfloat16; parameters and moments are as in one slice."""
     slices, parts = compile_step('v5e-8x2'), (4 * ENTITIES * ENTITY_DIM + 2 * SPLIT) / CHIPS
     assert parts < slices['bytes_of_other_slices'] < 1.1 * parts
     assert slices['argument_bytes'] == pytest.approx(compiled['argument_bytes'], rel=0.01)

@@ -1,6 +1,4 @@
-"""Checkpoints of t5x, in its layout, become models of a knowledge base. t5x's own:
-t5x_runs_test.
-"""
+"""Checkpoints of t5x, in its layout, become models of a knowledge base."""
 
 from typing import Any
 
@@ -31,9 +29,7 @@ def kb(tmp_path_factory):
 
 
 def write_run(kb, folder, objective, steps=(2, 4), broken=False):
-    """A MODEL_DIR whose checkpoint of step n has n added to all parameters of 'start'; returns
-    these.
-    """
+    """A MODEL_DIR whose step n has n added to the parameters of 'start', which are returned."""
     prepared = Prepared(kb / 'text')
     encoder = tiny_training.encoder(vocab_size=prepared.tokenizer.get_vocab_size())
     task = objective.located(KBFolder(kb)).build(prepared, encoder, make_mesh(1), 5)
@@ -79,23 +75,15 @@ def test_training_starts_from_it_but_does_not_go_on_as_its_run(kb, tmp_path):
 
 
 def test_what_cannot_be_imported_is_named(kb, tmp_path):
-    for name, broken in (('run', False), ('broken', True)):
-        write_run(kb, tmp_path / name, objectives.Entities(rows=16), steps=(2,), broken=broken)
+    for name in ('run', 'broken'):
+        how = dict(steps=(2,), broken=name == 'broken')
+        write_run(kb, tmp_path / name, objectives.Entities(rows=16), **how)
+    run, broken = tmp_path / 'run', tmp_path / 'broken'
     for folder, model, options, said in (
-        (
-            tmp_path / 'run',
-            'new',
-            {'step': 3},
-            'no checkpoint of t5x of step 3, those there',
-        ),
-        (tmp_path / 'run', 'start', {}, 'start exists: name a new part'),
-        (
-            kb / 'start',
-            'new',
-            {},
-            'opql_run.json: no such file; .* is not the MODEL_DIR of',
-        ),
-        (tmp_path / 'broken', 'new', {}, 'numbers that are not finite'),
+        (run, 'new', {'step': 3}, 'no checkpoint of t5x of step 3, those there'),
+        (run, 'start', {}, 'start exists: name a new part'),
+        (kb / 'start', 'new', {}, 'opql_run.json: no such file; .* is not the MODEL_DIR of'),
+        (broken, 'new', {}, 'numbers that are not finite'),
     ):
         with pytest.raises(InputError, match=said):
             import_run(kb, folder, model, **options)

@@ -1,6 +1,4 @@
-"""The objective of a relation encoder for any text: its loss, what it trains, and that it can
-learn; and the release of what it left.
-"""
+"""The objective of a relation encoder for any text: loss, learning, and its release."""
 
 import functools
 import json
@@ -39,11 +37,8 @@ def text(tmp_path_factory):
 def corpus(tmp_path_factory):
     """(a file of sentences of four relations, a file of names)."""
     folder = tmp_path_factory.mktemp('corpus')
-    lines = [
-        {'text': f'{a} {verb} {b} again', 'sub_text': a, 'obj_text': b, 'rel': verb}
-        for verb in VERBS
-        for a, b in zip(NAMES, NAMES[1:])
-    ]
+    said = lambda a, verb, b: dict(text=f'{a} {verb} {b} again', sub_text=a, obj_text=b, rel=verb)
+    lines = [said(a, verb, b) for verb in VERBS for a, b in zip(NAMES, NAMES[1:])]
     (folder / 'sentences.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
     (folder / 'names.json').write_text('{"P1": "one"}')
     return str(folder / 'sentences.jsonl'), str(folder / 'names.json')
@@ -82,9 +77,7 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
         states = tiny_text_encoder.hidden(encoder, tokens[tokens != 0])
         questions.append(unit(np.concatenate([states[r1], states[r2]]) @ w_r))
     scale, labels = np.sqrt(20), np.array(labels, np.int32)
-    relations, questions = (
-        scale * np.array(vectors, np.float32) for vectors in (relations, questions)
-    )
+    relations, questions = (scale * np.array(of, np.float32) for of in (relations, questions))
     expected = relation_loss(relations, labels, np.zeros_like(labels), labels >= 0)
     asked = label_loss(questions, batch.question_label, relations, labels)
     names = ('L_rel', 'relation_accuracy', 'L_question', 'question_accuracy')
@@ -96,18 +89,16 @@ def test_the_loss_is_that_of_relations_and_questions_encoded_one_by_one(text, ta
 def test_pairs_that_state_nothing_are_like_no_other(task_and_params):
     task, params = task_and_params
     batch, rng = task.source[0], np.random.default_rng(0)
-    without = batch._replace(
-        label=np.full_like(batch.label, -1), inverse=np.full_like(batch.inverse, -1)
-    )
+    none = np.full_like(batch.label, -1)
+    without = batch._replace(label=none, inverse=none)
     loss, metrics = jax.jit(task.loss)(params, without, None, None)
     assert float(loss) == 0 and float(metrics['relation_accuracy']) == 0
     # They are others for those that state something.
     some = np.where(rng.permutation(len(batch.label)) < 3, -1, batch.label)
     batch = batch._replace(label=some, inverse=np.where(some < 0, -1, batch.inverse))
-    lonely = batch._replace(
-        label=np.where(batch.label < 0, 10_000 + np.arange(len(some)), batch.label),
-        inverse=np.where(some < 0, 20_000 + np.arange(len(some)), batch.inverse),
-    )
+    alone, numbers = batch.label < 0, np.arange(len(some))
+    own = lambda column, start: np.where(alone, start + numbers, column)
+    lonely = batch._replace(label=own(batch.label, 10_000), inverse=own(batch.inverse, 20_000))
     loss = lambda batch: float(jax.jit(task.loss)(params, batch, None, None)[1]['L_rel'])
     assert loss(batch) == pytest.approx(loss(lonely), rel=1e-5)
 

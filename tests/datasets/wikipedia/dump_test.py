@@ -6,15 +6,10 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import Document, Mention, validate
-from opql_jax.data.prepare import prepare
-from opql_jax.data.prepared import Prepared
-from opql_jax.datasets.synthetic.pages import documents as documents_of
-from opql_jax.datasets.synthetic.world import generate
 from opql_jax.datasets.wikipedia import dump as wikidump
 from opql_jax.datasets.wikipedia.reader import Wikipedia
 
 from dump_writer import page_xml as page
-from dump_writer import write_dump
 from dump_writer import write_pages as dump
 
 
@@ -110,10 +105,9 @@ def test_pages_that_cannot_be_read_are_listed_and_too_many_are_refused(reader, t
     _, documents, rejected = read(reader(max_reject_fraction=0.2), tmp_path)
     assert documents['Page 3'].text == 'x' and len(documents) == 8
     repeated = 'another page before it has its id or title'
-    assert [tuple(line.values()) for line in rejected] == [
-        ('a.xml', '8', 'Style', 'its text is css, not wikitext'),
-        ('a.xml', '9', 'Page 3', repeated),
-    ]
+    first, second = (tuple(line.values()) for line in rejected)
+    assert first == ('a.xml', '8', 'Style', 'its text is css, not wikitext')
+    assert second == ('a.xml', '9', 'Page 3', repeated)
     assert set(rejected[0]) == {'part', 'page', 'title', 'reason'}
     said = "2 of 10 articles are bad, .*: a.xml, page 'Style': its text is css"
     with pytest.raises(InputError, match=said):
@@ -190,38 +184,3 @@ def test_what_is_no_dump_is_told(reader, tmp_path):
         reader('a*').files()
     with pytest.raises(InputError, match='max_entities=0: must be at least 1'):
         reader(max_entities=0)
-
-
-# The way there and back.
-
-
-def shown(document, name):
-    """Title, text and mentions, by the name that `name` gives for an entity."""
-    mentions = tuple((m.start, m.end, name(m.entity)) for m in document.mentions)
-    return name(document.title_entity), document.text, mentions
-
-
-def test_a_world_is_read_as_it_was_written(reader, tmp_path):
-    world = generate(3, 60)
-    files = write_dump(tmp_path / 'world.xml.bz2', documents_of(world), world.vocab(), parts=3)
-    assert [file.name for file in files] == ['world1.xml.bz2', 'world2.xml.bz2', 'world3.xml.bz2']
-    vocab, documents, rejected = read(reader(), tmp_path)
-    name = dict(zip(world.keys, world.names)).get
-    written = sorted(shown(d, name) for d in documents_of(world))
-    assert sorted(shown(d, str) for d in documents.values()) == written
-    assert sorted(vocab.keys) == sorted(world.names) and not rejected
-
-
-# Preparing.
-
-
-def test_a_dump_is_prepared_from_wherever_it_lies_and_other_options_are_refused(reader, tmp_path):
-    dump(tmp_path / 'a.xml.bz2', page(1, 'Up', 'Up was made by [[Ann Low|Ann]].'))
-    dump(tmp_path / 'b.xml.gz', page(2, 'Ann Low', 'She made [[up]].'))
-    run = lambda reader: prepare(kb=str(tmp_path), text='out', reader=reader, wordpieces=200)
-    manifest = run(reader(processes=2))
-    texts = Prepared(tmp_path / 'out').passages['text'].to_pylist()
-    assert texts == ['Up: Up was made by Ann.', 'Ann Low: She made up.']
-    assert run(reader('?.xml*', 'elsewhere')) == manifest
-    with pytest.raises(InputError, match='another min_links: choose another folder'):
-        run(reader(min_links=2))

@@ -132,14 +132,10 @@ CHARACTERS = st.one_of(
     st.sampled_from("[]{}|<>&'_*#:;=-~!/\\ab Zé.,()"),
     st.characters(exclude_categories=['Cs', 'Cc']),
 )
-WORDS = (
-    st.text(CHARACTERS, min_size=1, max_size=12)
-    .map(lambda word: ' '.join(word.split(' ')).strip(' '))
-    .filter(bool)
-)
-TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(
-    lambda title: Site().link(title).title == title
-)
+spaced_once = lambda word: ' '.join(word.split(' ')).strip(' ')
+WORDS = st.text(CHARACTERS, min_size=1, max_size=12).map(spaced_once).filter(bool)
+is_title = lambda title: Site().link(title).title == title
+TITLES = st.text(CHARACTERS, min_size=1, max_size=8).filter(is_title)
 
 
 @st.composite
