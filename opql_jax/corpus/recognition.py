@@ -158,6 +158,11 @@ def bordered(text: str, spans: Sequence[Span]) -> list[Span]:
 
 _ARTICLE = re.compile(r'(?:the|a|an|its|his|her|their|our|my|this|that|these|those)\s+', re.I)
 _TAIL = re.compile(r'(?: (?:a|an|and|at|by|for|from|in|of|on|or|the|to|was|is|with))+$')
+# A church or school named by its saint alone, as in "plays at St Jude's."
+_SAINTS = re.compile(
+    r"(?:St\.?|Saint) [A-Z][\w-]*['’]s"
+    r'(?=\s*$|[.,;:!?)\n]|\s(?:and|a[st]|by|for|from|i[ns]|o[nr]|to|was|where|which|with)\b)'
+)
 _GREETING = re.compile(r'Dear (?=\w)')
 _EDGES = ' \t\r\n"“”‘’\',;:.()[]{}#*'
 
@@ -197,6 +202,8 @@ def trim(text: str, spans: Sequence[Span]) -> list[Span]:
             if text[end - 1] == '.' and _ABBREVIATION.search(text, start, end):
                 break
             end -= 1
+        if church := _SAINTS.match(text, start):
+            end = max(end, church.end())
         if start < end and (kind in VALUES or _may_be_name(text[start:end], kind)):
             trimmed.append(Span(start, end, kind))
     return trimmed

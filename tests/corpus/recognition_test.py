@@ -32,6 +32,8 @@ RULED = [
     ('trim', '[The Time Machine]: he saw [The Time Machine]', ['Time Machine', 'The Time Machine']),
     ('trim', '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
         ['iTunes', 'ebay.com', 'communist']),
+    ('trim', "at [St Jude's]. In [Saint Bo's] room", ["St Jude's", 'Saint Bo']),
+    ('trim', "at [St Ann]'s in Ely, [St Bo]'s nave", ["St Ann's", 'St Bo']),
     ('bordered', '[Ada - The Bo], [Died   Ely]', ['Ada', 'The Bo', 'Died', 'Ely']),
     ('trim', '[## Hermes], [Dear Ada|person], [*Dear Life*|work]', ['Hermes', 'Ada', 'Dear Life']),
     ('trim', 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
