@@ -268,7 +268,7 @@ _MODIFIERS = re.compile(
     re.I,
 )
 _RANGE = re.compile(
-    r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=\d)(?!\d\d-\d\d\b)'
+    r'\s*[–—]\s*|\s+(?:to|and|or|until|through)\s+|(?<=\d{4})-(?=[1-9])(?!\d{1,2}-\d)'
 )
 _DAY = re.compile(rf'(?<!\d){_ORDINAL} (?:of )?$')
 _LONGEST_DAY = len('31st of ')

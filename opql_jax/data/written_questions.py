@@ -80,6 +80,8 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
         is_answer = line.startswith(_ANSWER)
         if bool(asked) != is_answer:
             raise told('a question without an answer' if asked else 'an answer without a question')
+        if lines and (line.startswith(_TITLE) or not line):
+            raise told('a paragraph without a question')
         if line.startswith(_TITLE):
             documents.append(WrittenDocument(line[len(_TITLE) :], []))
         elif is_answer:
@@ -99,8 +101,6 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
             if not documents:
                 raise told('a paragraph without a title')
             lines.append(line)
-        elif lines:
-            raise told('a paragraph without a question')
     if not documents:
         raise InputError(f'{path}: no document in the file')
     return documents
@@ -112,18 +112,15 @@ def _question(asked: str, answer: str, text: str) -> WrittenQuestion | None:
     if answer in (YES, NO):
         return WrittenQuestion(asked, (), answer)
     answers = tuple(answer.split(_OR))
-    return WrittenQuestion(asked, answers, '') if occurrences(answers, [text]) else None
+    is_there = all(occurrences([answer], [text]) for answer in answers)
+    return WrittenQuestion(asked, answers, '') if is_there else None
 
 
 def examples(
     documents: Sequence[WrittenDocument], rng: np.random.Generator
 ) -> Iterator[ReadingExample]:
     """Yields an example of each question: its paragraph among others, in a random order."""
-    far = [
-        titled(document.title, paragraph.text)
-        for document in documents
-        for paragraph in document.paragraphs
-    ]
+    far = [(document.title, each.text) for document in documents for each in document.paragraphs]
     for document in documents:
         for paragraph in document.paragraphs:
             for question in paragraph.questions:
@@ -133,18 +130,21 @@ def examples(
                     for each in document.paragraphs
                     if each is not paragraph
                 ]
-                yield _example(question, titled(title, paragraph.text), near, far, rng)
+                drawn = [far[i] for i in rng.integers(len(far), size=_FAR)]
+                # All passages have titles or none, as a lack of one would tell them apart.
+                others = [*near, *(titled(title and of, other) for of, other in drawn)]
+                yield _example(question, titled(title, paragraph.text), others, rng)
 
 
 def _example(
     question: WrittenQuestion,
     text: str,
-    near: Sequence[str],
-    far: Sequence[str],
+    others: Sequence[str],
     rng: np.random.Generator,
 ) -> ReadingExample:
-    others = [*near, *(each for each in _some(far, _FAR, rng) if not each.endswith(text))]
-    others = _some(list(dict.fromkeys(others)), int(rng.choice(len(_OTHERS), p=_OTHERS)), rng)
+    others = list(dict.fromkeys(other for other in others if other != text))
+    count = int(rng.choice(len(_OTHERS), p=_OTHERS))
+    others = [others[i] for i in rng.permutation(len(others))[:count]]
     left_out = bool(others) and rng.random() < _LEFT_OUT
     texts = others if left_out else [text, *others]
     texts = [texts[i] for i in rng.permutation(len(texts))]
@@ -157,7 +157,3 @@ def _example(
     return ReadingExample(
         'written', question.text, tuple(texts), tuple(places), tuple(supports), verdict
     )
-
-
-def _some(items: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
-    return [items[i] for i in rng.permutation(len(items))[:count]]

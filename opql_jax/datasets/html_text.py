@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _SOFT_HYPHEN = '\xad'
-# The title is read separately.
-_UNREAD = frozenset({'nav', 'script', 'style', 'template', 'title'})
-# These begin behind a menu, even one that is not closed.
-_BEHIND_MENUS = frozenset({'article', 'h1', 'main'})
+_UNREAD = frozenset({'script', 'style', 'title'})  # the title is read separately
 _BLOCKS = frozenset(
     'address article aside blockquote br body dd details div dl dt '
     'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
@@ -34,8 +31,9 @@ _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 def read_html(source: str) -> tuple[str | None, str]:
     """A page's title, the first <h1> or `<title>`, and text, a line for each item or row."""
-    page = _Page()
-    for kind, content in _tokens(source):
+    tokens = list(_tokens(source))
+    page = _Page(menus=tokens.count(('end', 'nav')))
+    for kind, content in tokens:
         {'start': page.start_tag, 'end': page.end_tag, 'text': page.add_text}[kind](content)
     page.end()
     return page.heading or ' '.join(''.join(page.title).split()) or None, '\n'.join(page.blocks)
@@ -89,11 +87,13 @@ class _Cell(NamedTuple):
 class _Page:
     """Collects the blocks of a page: texts, none of which is empty."""
 
-    def __init__(self):
+    def __init__(self, menus: int):
+        """Takes the number of menus that end."""
         self.blocks: list[str] = []
         self.heading = ''  # the first one of level 1
         self.title: list[str] = []  # pieces of the first `<title>`
-        self._unread: list[str] = []  # the tags in which nothing is read, outermost first
+        self._unread = ''  # the tag in which nothing is read
+        self._menus_left, self._menus_open = menus, 0
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
         self._row: list[_Cell] | None = None  # the cells of the row that is open
@@ -117,10 +117,12 @@ class _Page:
             self._row.append(_Cell(False, []))
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
         self._in_drawing = self._in_drawing or tag == 'svg'
-        if tag in _UNREAD:
-            self._unread.append(tag)
-        elif tag in _BEHIND_MENUS:
-            self._unread = [each for each in self._unread if each != 'nav']
+        self._unread = tag if tag in _UNREAD else self._unread
+        # A menu that never ends would take all of the page with it.
+        if tag == 'nav' and self._menus_open < self._menus_left:
+            self._menus_open += 1
+        elif tag == 'main':
+            self._menus_open = 0
 
     def end_tag(self, tag: str) -> None:
         if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
@@ -133,16 +135,19 @@ class _Page:
             self._in_drawing = False
         if tag == 'h1':
             self._in_heading = False
-        if tag in self._unread:
-            del self._unread[self._unread.index(tag) :]
+        if tag == self._unread:
+            self._unread = ''
+        if tag == 'nav':
+            self._menus_left -= 1
+            self._menus_open = max(self._menus_open - 1, 0)
 
     def add_text(self, data: str) -> None:
         data = data.replace(_SOFT_HYPHEN, '')
-        if self._unread[-1:] == ['title']:
+        if self._unread == 'title':
             # Drawings in a page have titles, too.
             if not (self._has_title or self._in_drawing) and (self.title or data.strip()):
                 self.title.append(data)
-        elif not self._unread:
+        elif not (self._unread or self._menus_open):
             self._pieces.append(data)
 
     def end_block(self):

@@ -3,12 +3,18 @@
 import email
 import email.policy
 import re
-from email.message import EmailMessage
+from email.header import decode_header, make_header
+from email.message import Message
 
 from opql_jax.core.errors import InputError
 from opql_jax.datasets.html_text import read_html
 
+# Of processor time: the parser takes more than linear time for parts within parts.
+SECONDS = 10
 _FIELDS = 'From', 'To', 'Cc', 'Date', 'Subject'
+# Charsets of those who state none, or one that does not exist.
+_CHARSETS = 'utf-8', 'cp1252'
+_BOM = b'\xef\xbb\xbf'
 # Lines that a saved mail begins with, and what answers put before its subject.
 _HEAD = re.compile(
     r'(?:(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To):[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+'
@@ -17,22 +23,68 @@ _SUBJECT = re.compile(r'^Subject:[ \t]*(?P<subject>\S[^\n]*)', re.M)
 _ANSWERED = re.compile(r'^(?:(?:re|fwd?|aw)\s*(?:\[\d+\])?:\s*)+', re.I)
 
 
-def read_mail(data: bytes) -> tuple[str, str]:
-    """A mail's subject and text, '' without one; InputError: it has no text, or is damaged."""
+def read_mail(data: bytes) -> str:
+    """A mail's head, the names of files that it brings, and its text; InputError without one.
+
+    Mails within it are read, too. Of a text that is there in two forms the plain one is.
+    """
     try:
-        mail = email.message_from_bytes(data, EmailMessage, policy=email.policy.default)
-        body = mail.get_body(('plain', 'html'))
-        text = body.get_content() if body is not None else ''
-        is_html = body is not None and body.get_content_subtype() == 'html'
-        head = [f'{name}: {value}' for name in _FIELDS for value in mail.get_all(name, ())]
-        files = [f'Attachment: {part.get_filename()}' for part in mail.iter_attachments()]
-    # What the parser lets through, and reading then meets: an unknown charset, a broken header.
-    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        mail = email.message_from_bytes(data.removeprefix(_BOM), policy=email.policy.compat32)
+        head = [f'{name}: {_line(value)}' for name in _FIELDS for value in mail.get_all(name, ())]
+        files, texts = _parts(mail)
+    # What the parser lets through, and reading then meets.
+    except (
+        AttributeError,
+        IndexError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InputError(f'no mail that can be read: {error}') from error
-    text = read_html(text)[1] if is_html else text
-    if not text.strip():
+    if not texts:
         raise InputError('the mail has no text')
-    return subject_of('\n'.join([*head, ''])), '\n'.join([*head, *files, '', text])
+    return '\n'.join([*head, *(f'Attachment: {name}' for name in files), '', *texts])
+
+
+def _parts(mail: Message) -> tuple[list[str], list[str]]:
+    """The names of attached files, and the texts that are not blank."""
+    files, texts = [], []
+    if mail.get_content_type() == 'multipart/alternative':
+        found = [_parts(part) for part in mail.get_payload() if isinstance(part, Message)]
+        return next((of for of in found if of[1]), ([], []))
+    if mail.is_multipart():
+        for part in mail.get_payload():
+            more_files, more_texts = _parts(part)
+            files += more_files
+            texts += more_texts
+    elif name := mail.get_filename():
+        files.append(_line(name))
+    elif mail.get_content_maintype() == 'text':
+        text = _decoded(mail)
+        text = read_html(text)[1] if mail.get_content_subtype() == 'html' else text
+        texts += [text] if text.strip() else []
+    return files, texts
+
+
+def _decoded(part: Message) -> str:
+    content = part.get_payload(decode=True) or b''
+    stated = str(part.get_content_charset('us-ascii'))
+    for charset in (*([] if stated == 'us-ascii' else [stated]), *_CHARSETS):
+        try:
+            return content.decode(charset)
+        except (LookupError, UnicodeDecodeError):
+            continue
+    return content.decode(_CHARSETS[0], 'replace')
+
+
+def _line(value: object) -> str:
+    """The value of a header as one line; as it stands if it is damaged."""
+    try:
+        value = make_header(decode_header(str(value)))
+    except (LookupError, ValueError):  # of an unknown charset, or no base64
+        pass
+    return ' '.join(str(value).split())
 
 
 def subject_of(text: str) -> str:

@@ -14,18 +14,18 @@ from opql_jax.corpus.layout import cleaned
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import pdf_text
 from opql_jax.datasets.html_text import read_html
-from opql_jax.datasets.mail_text import read_mail, subject_of
+from opql_jax.datasets.mail_text import SECONDS, read_mail, subject_of
 from opql_jax.datasets.text_records import as_read, check_text
 
 # Files that are one document each.
 SUFFIXES = ('.txt', '.md', '.html', '.htm', '.pdf', '.eml')
 # Front matter, and the title that it states.
 _FRONT_MATTER = re.compile(
-    r'---[ \t]*\n(?P<fields>(?:[\w-][^\n]*\n|[ \t]+[^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
+    r'---[ \t]*\n(?P<fields>(?:(?!---)[\w-][^\n]*\n|[ \t][^\n]*\n){1,60}?)---[ \t]*(?:\n|$)'
 )
 _STATED_TITLE = re.compile(r'^title:[ \t]*["\']?(?P<title>[^\n]{1,100}?)["\']?[ \t]*$', re.M | re.I)
 # Headings of wikis, and what underlines one.
-_WIKI_HEADING = re.compile(r'(?P<marks>={1,6})[ \t]*(?P<title>[^=\s][^=]*?)[ \t]*(?P=marks)')
+_WIKI_HEADING = re.compile(r'(?P<marks>={1,6})[ \t]*(?P<title>[^=\s][^=]*)(?P=marks)')
 _UNDERLINE = re.compile(r'([=~*-])\1{3,}')
 # A heading may end with one: 'Molde F.C.'
 _ABBREVIATED = re.compile(r'\b(?:(?:[A-Z]\.){2,}|(?:Jr|Sr|Inc|Ltd|Co|Corp)\.)$')
@@ -54,7 +54,7 @@ def _of_file(
     if suffix == '.pdf':
         title, text = pdf_text.read_pdf(path, process)
     elif suffix == '.eml':
-        _, text = read_mail(path.read_bytes())
+        text = process.call(read_mail, path.read_bytes(), SECONDS)
     else:
         try:
             text = read_text(path)
@@ -74,7 +74,7 @@ def _of_file(
     is_repeated = _may_be_heading(first) and first.strip() in repeated and after.strip()
     if is_repeated and not _says(after, first.strip('# \t')):
         text = after
-    title, rest = _heading(text)
+    title, rest = _heading(text) if suffix != '.eml' else ('', '')
     if title and rest:
         return Document(label, title, rest, title_entity=title)
     title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem
@@ -103,17 +103,22 @@ def repeated_beginnings(paths: Iterable[pathlib.Path]) -> frozenset[str]:
 
 def _heading(text: str) -> tuple[str, str]:
     """A heading of Markdown or a wiki, or a short line that stands alone, and the text after."""
-    text = text.lstrip()
-    if front := _FRONT_MATTER.match(text):
-        body = text[front.end() :]
-        title, rest = _heading(body)
-        stated = _STATED_TITLE.search(front['fields'])
-        about = stated['title'].strip() if stated else title
-        return about, f'{front["fields"]}\n{rest if title and rest else body}'
+    front = _FRONT_MATTER.match(text.lstrip())
+    if not front:
+        return _first_line(text.lstrip())
+    body = front.string[front.end() :]
+    title, rest = _first_line(body.lstrip())
+    stated = _STATED_TITLE.search(front['fields'])
+    about = stated['title'].strip() if stated else title
+    return about, f'{front["fields"]}\n{rest if title and rest else body}'
+
+
+def _first_line(text: str) -> tuple[str, str]:
+    """The first line as a heading, and what stands below it; '' if it is none."""
     line, _, rest = text.partition('\n')
     line = line.rstrip()
-    if wiki := _WIKI_HEADING.fullmatch(line):
-        title = wiki['title']
+    if len(line) <= MAX_MENTION and (wiki := _WIKI_HEADING.fullmatch(line)):
+        title = wiki['title'].strip()
     elif marks := re.match('#{1,6}[ \\t]+', line):
         title = line[marks.end() :]
         bare = title.rstrip('#')  # marks may close a heading, after a space: 'C#' is none

@@ -42,7 +42,8 @@ RULED = [
     # A value is without its modifier, and a range is two.
     ('values', 'took [about 300|quantity], [between 12 and 15|quantity]', ['300', '12', '15']),
     ('values', 'in [1899 – 1905|date], 1 [May 1955|date]', ['1899', '1905', '1 May 1955']),
-    ('values', 'on [2021-03-04|date], in [1914-18|date]', ['2021-03-04', '1914', '18']),
+    ('values', 'on [2021-03-04|date] or [2024-6-3|date], in [2021-03|date], [1914-18|date]',
+        ['2021-03-04', '2024-6-3', '2021-03', '1914', '18']),
     ('values', 'for [many years|date] in [the early 19th century|date]', ['19th century']),
     ('values', 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
         ['12 June 1990', 'March 3, 1988']),

@@ -47,6 +47,7 @@ def test_a_document_has_paragraphs_with_questions(tmp_path):
     # A\\nText.\\nQ: Who?\\nA: Ann | line 4: the answer is not in the paragraph
     # A\\nText.\\n\\nMore. | line 3: a paragraph without a question
     # A\\nText. | line 3: a paragraph without a question
+    # A\\nText.\\n# B | line 3: a paragraph without a question
     Text. | line 1: a paragraph without a title
     \\n | no document in the file
 """)
@@ -67,6 +68,7 @@ def test_examples_of_all_documents_mark_what_was_written_as_the_answer():
         for question in paragraph.questions
     ]
     assert len(examples) == len(asked) > 1000
+    assert len({document.title for document in documents}) == len(documents)
     for example, (title, text, question) in zip(examples, asked):
         assert example.question == question.text
         helping = [p for p, helps in zip(example.passages, example.supports) if helps == HELPS]

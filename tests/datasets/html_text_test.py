@@ -21,7 +21,9 @@ PAGES = {
     '<table><tr><td>a<table><tr><td>b<td>c|d</table>e</table>': (None, 'a\n| b | c\\|d |\ne'),
     '<script>never closed': (None, ''),
     '<nav><ul><li>Home<script>x</script><li>Help</ul></nav>Ada': (None, 'Ada'),
-    '<nav>never closed<main>Ada<p>Byron': (None, 'Ada\nByron'),
+    '<nav><h1>Acme</h1>Home</nav><h1>Ada</h1>She': ('Ada', 'She'),
+    '<nav>never closed<p>Ada': (None, 'never closed\nAda'),
+    '<nav>never<main>Ada</main><nav>Help</nav>': (None, 'Ada'),
 }  # fmt: skip
 
 

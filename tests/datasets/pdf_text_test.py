@@ -93,10 +93,10 @@ def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none
     'metadata, first_line, title',
     [
         ('Microsoft Word - draft2.doc', 'The Countess', 'The Countess'),
-        (None, 'Lines by nobody.', 'charles babbage'),
+        (None, 'Lines by nobody.', 'Charles Babbage'),
         ('Notes on the Engine', 'Notes on\nthe ENGINE', 'Notes on the Engine'),
         ('Ada Lovelace', None, 'Ada Lovelace'),  # in a sentence of the text
-        ('English Mathematician', None, 'charles babbage'),  # which it does not say as a title
+        ('English Mathematician', None, 'Charles Babbage'),  # which it does not say as a title
     ],
 )
 def test_a_pdf_is_called_by_a_title_in_its_text(tmp_path, texts, metadata, first_line, title):

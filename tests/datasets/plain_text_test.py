@@ -69,19 +69,38 @@ def test_a_heading_of_markdown_needs_no_blank_line_and_a_short_line_does(tmp_pat
     assert (i.title, i.text) == ('Ada Byron', ENGLISH + 'It poured.')
 
 
-def test_a_mail_is_called_by_its_subject_and_says_who_wrote_it(tmp_path):
-    head = 'From: Ada Low <ada@x.org>\nTo: Bo Orr\nSubject: Re: The boat\n'
-    html = 'Content-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: base64\n\n'
-    page = base64.b64encode('<p>It was sold to Zoë Ash.</p>'.encode()).decode()
-    parts = f'--x\n{html}{page}\n--x\nContent-Disposition: attachment; filename="a.pdf"\n\n1\n'
-    several = f'{head}Content-Type: multipart/mixed; boundary="x"\n\n{parts}--x--\n'
-    write(tmp_path, a__eml=several, b__txt=head + '\n' + ENGLISH)
-    write(tmp_path, c__eml='Subject: x\nContent-Type: text/plain; charset=none\n\nIt rained.')
+HTML = 'Content-Type: text/html; charset="utf-8"\nContent-Transfer-Encoding: base64\n\n'
+HTML += base64.b64encode('<p>It was sold to Zoë Ash.</p>'.encode()).decode() + '\n'
+FILE = 'Content-Disposition: attachment; filename="a.pdf"\n\n1\n'
+SOLD = 'It was sold to Zoë Ash.'
+MAILS = {
+    'plain': f'\n{SOLD}'.encode(),
+    'latin': f'\n{SOLD}'.encode('cp1252'),
+    'unknown charset': f'Content-Type: text/plain; charset=none\n\n{SOLD}'.encode(),
+    'mixed': f'Content-Type: multipart/mixed; boundary=x\n\n--x\n{HTML}--x\n{FILE}--x--'.encode(),
+    'of two forms': (
+        f'Content-Type: multipart/alternative; boundary=x\n\n--x\n\n \n--x\n{HTML}--x--'.encode()
+    ),
+    'forwarded': f'Content-Type: message/rfc822\n\nSubject: Other\n\n{SOLD}'.encode(),
+}
+
+
+@pytest.mark.parametrize('name', MAILS)
+def test_a_mail_is_called_by_its_subject_and_says_who_wrote_it(name, tmp_path):
+    head = codecs.BOM_UTF8 + b'From: Ada Low <ada@x.org>\nSubject: Re: =?utf-8?q?The=0Aboat?=\n'
+    write(tmp_path, a__eml=head + MAILS[name])
+    _, documents = read(tmp_path)
+    mail = documents['texts/a.eml']
+    attached = 'Attachment: a.pdf\n' * (name == 'mixed')
+    head = f'From: Ada Low <ada@x.org>\nSubject: Re: The boat\n{attached}'
+    assert (mail.title, mail.text.strip()) == ('The boat', f'{head}\n{SOLD}')
+
+
+def test_a_mail_without_text_is_rejected_and_a_saved_one_is_called_by_its_subject(tmp_path):
+    write(tmp_path, a__eml='Subject: x\n\n', b__txt=f'From: Ada Low\nSubject: Boat\n\n{ENGLISH}')
     _, documents = read(tmp_path, max_reject_fraction=0.5)
-    a, b = (documents[f'texts/{name}'] for name in ('a.eml', 'b.txt'))
-    assert a.title == b.title == 'The boat' and b.text.startswith('From: Ada Low')
-    assert a.text.endswith('Attachment: a.pdf\n\nIt was sold to Zoë Ash.')
-    assert rejected(tmp_path) == {'texts/c.eml': 'no mail that can be read: unknown encoding: none'}
+    assert [document.title for document in documents.values()] == ['Boat']
+    assert rejected(tmp_path) == {'texts/a.eml': 'the mail has no text'}
 
 
 def test_a_file_without_a_heading_is_called_by_its_name_and_is_about_it_if_it_mentions_it(tmp_path):

@@ -27,7 +27,6 @@ import tiny_bert
 import tiny_docred
 import tiny_msf
 from dump_writer import write_dump
-from forked_binaries import Done
 from question_records import metaqa_line
 
 # In CI a language model, whose recipe also trains a follower, relations of pairs, and plain text;
@@ -231,7 +230,7 @@ def execute_with(binaries, commands):
     def execute(command, cwd):
         assert command[0] == '-m'
         commands.append(command)
-        done: Done = binaries(command[1].removeprefix('opql_jax.'), *command[2:])
+        done = binaries(command[1].removeprefix('opql_jax.'), *command[2:])
         assert done.returncode == 0, (command, done.stderr[-3000:])
         return done.returncode
 

@@ -81,7 +81,7 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 
 
 def write_untrained(
-    prepared, workdir, objective=None, seed=0, spread=1.0, encoder=encoder
+    prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
 ) -> pathlib.Path:
     """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
     random parameters, without training.
@@ -89,6 +89,7 @@ def write_untrained(
     Args:
         spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the
             same weight.
+        init_from: the run that it says it started from.
     """
     prepared = Prepared(prepared)
     workdir = pathlib.Path(workdir)
@@ -101,7 +102,7 @@ def write_untrained(
     state = init_state(params, task.trainable, make_optimizer(1))
     workdir.mkdir(parents=True)
     model_config.write(workdir, module, prepared, objective.pair_encoding or 'marked_pair')
-    lineage = describe_run(task, prepared, seed, read_meta(None))
+    lineage = describe_run(task, prepared, seed, read_meta(init_from))
     meta = {'step': 1, 'seed': seed, 'seconds': 2.5, 'hardware': describe_devices()}
     meta |= {'lineage': lineage, 'gin': f"MODEL = '{workdir.name}'"}
     with Checkpoints(workdir) as checkpoints:

@@ -1,4 +1,4 @@
-"""Questions that offer two names to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
+"""Questions that offer two to choose from: 'Who is a painter, Orla Finch or Joel Stern?'.
 
 Where `comparison` does not, the reader chooses one of the two.
 """
@@ -18,6 +18,7 @@ from opql_jax.kb.text.marked_questions import (
     find_pair,
     readings,
 )
+from opql_jax.kb.text.question_plans import compares
 
 # Pseudo-count of each of the two, and the most that their probabilities may be, so that neither is
 # sure: the reader, which was taught by few such questions, is right in 7 of 10, whatever it says.
@@ -33,7 +34,7 @@ _OFFERS = tuple(
         r'(?:which|who|what)\b.*[,:;] ?X',
     )
 )
-# The two in a question's own words: 'Which is higher, the rent or the deposit?'
+# The two of a question that compares, in its own words: 'Which is higher, the rent or the deposit?'
 _SPOKEN = re.compile(
     r'(?:which|who|what)\b[^,\n]*[,:;] (?P<left>[^,\n]{1,60}?),? or (?P<right>[^,?\n]{1,60})[\s?]*',
     re.I,
@@ -53,10 +54,10 @@ def alternatives(text: str, names: list[Name]) -> tuple[Side, Side] | None:
         offers = _OFFERS if pair.word == 'or' else _OFFERS[:1]
         if any(pattern.fullmatch(pair.text) for pattern in offers):
             return marked.sides(pair)
-    if len(text) <= MOST_CHARACTERS and (spoken := _SPOKEN.fullmatch(text)):
-        left, right = (Side(spoken[side], -1, ()) for side in ('left', 'right'))
-        return left, right
-    return None
+    if len(text) > MOST_CHARACTERS or not compares(text) or not (two := _SPOKEN.fullmatch(text)):
+        return None
+    left, right = (Side(two[side], -1, ()) for side in ('left', 'right'))
+    return None if ' or ' in right.name else (left, right)
 
 
 def chosen(answer: Answer, sides: tuple[Side, Side], note: str = '') -> Answer:
@@ -77,10 +78,10 @@ def chosen(answer: Answer, sides: tuple[Side, Side], note: str = '') -> Answer:
     likely = [min((known[number] + _PRIOR) / total, _MOST) for number in ranked]
     shares = np.array(likely, np.float32)
     best = {number: int(answer.entities[of_side[number][0]]) for number in ranked}
-    # What was read, 'eel' of 'the smoked eel', goes by the question's words.
+    # What was read, 'eel', is called as in the question, 'the smoked eel'.
     phrases = list(answer.phrases)
     for number, entity in best.items():
-        if entity < 0 and fold(phrases[-1 - entity]) in fold(sides[number].name):
+        if entity < 0 and sides[number].entity < 0:
             phrases[-1 - entity] = sides[number].name
     return dataclasses.replace(
         answer,

@@ -131,9 +131,10 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
 
 
 YES_OR_NO = re.compile(rf'\s*(?:{any_of("auxiliaries")}|may|must)\b', re.IGNORECASE)
+_LARGER = '|'.join(word for words, *_ in LISTS['sizes'] for word in words.split())
 _COMPARISON = re.compile(
-    r'\b(?:first|last|more|less|same|both|better|worse'
-    r'|(?:old|young|earl[iy]|lat|few|larg|small|bigg|high|low|tall|long|short|new|heav[iy]|wid|fast|slow|deep|cheap|larg|near|strong)e?r)\b',
+    r'\b(?:first|last|older|elder|younger|newer|earlier|later|more|less|fewer|same|both|better|worse'
+    rf'|nearer|closer|cheaper|dearer|stronger|{_LARGER})\b',
     re.IGNORECASE,
 )
 _OR_AND = re.compile(r'\b(?:or|and)\b', re.IGNORECASE)
