@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument('--kb', help='whose passages may be evidence')
     parser.add_argument('--questions', help='a file')
     options = parser.parse_args()
+    if options.subject == 'evidence' and not (options.kb and options.questions):
+        parser.error('evidence needs --kb and --questions')
     for line in SUBJECTS[options.subject](options):
         show(line, options.json)
 
@@ -174,7 +176,8 @@ class Ranked(NamedTuple):
 
 def fit_evidence(options: argparse.Namespace) -> Iterator[dict]:
     """A line of each half of the questions, and the weights that all give."""
-    ranked = list(ranked_passages(open_kb(options.kb).retriever, options.questions))
+    with open_kb(options.kb) as kb:
+        ranked = list(ranked_passages(kb.retriever, options.questions))
     halves = ranked[::2], ranked[1::2]
     for half, other in (halves, halves[::-1]):
         yield measure(half, weights_of_evidence(other))
