@@ -49,26 +49,24 @@ def read_mail(data: bytes) -> str:
 
 def _parts(mail: Message) -> tuple[list[str], list[str]]:
     """The names of attached files, and the texts that are not blank."""
-    files, texts = [], []
-    if mail.get_content_type() == 'multipart/alternative':
-        found = [_parts(part) for part in mail.get_payload() if isinstance(part, Message)]
-        return next((of for of in found if of[1]), ([], []))
     if mail.is_multipart():
-        for part in mail.get_payload():
-            more_files, more_texts = _parts(part)
-            files += more_files
-            texts += more_texts
-    elif name := mail.get_filename():
-        files.append(_line(name))
-    elif mail.get_content_maintype() == 'text':
-        text = _decoded(mail)
-        text = read_html(text)[1] if mail.get_content_subtype() == 'html' else text
-        texts += [text] if text.strip() else []
-    return files, texts
+        parts = [_parts(part) for part in mail.get_payload() if isinstance(part, Message)]
+        if mail.get_content_type() == 'multipart/alternative':
+            return next((part for part in parts if part[1]), ([], []))
+        files = [name for names, _ in parts for name in names]
+        return files, [text for _, texts in parts for text in texts]
+    if name := mail.get_filename():
+        return [_line(name)], []
+    if mail.get_content_maintype() != 'text':
+        return [], []
+    text = _decoded(mail)
+    text = read_html(text)[1] if mail.get_content_subtype() == 'html' else text
+    return [], [text] if text.strip() else []
 
 
 def _decoded(part: Message) -> str:
-    content = part.get_payload(decode=True) or b''
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)  # of a part without parts
     stated = str(part.get_content_charset('us-ascii'))
     for charset in (*([] if stated == 'us-ascii' else [stated]), *_CHARSETS):
         try:
