@@ -16,6 +16,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading import STAND_IN, TITLE_END, answer_start, titled
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.candidates import Evidence
+from opql_jax.kb.text.life_spans import with_life_span
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.models.reader import Reader, Reading, Span, mean
 from opql_jax.retrieval.rank import Ranked
@@ -71,7 +72,7 @@ class EvidenceFinder:
         readings = self._reader.read([*asked, *(asked[i] for i in alone)], [*texts, *first])
         for i, of_first in zip(alone, readings[len(asked) :]):
             readings[i] = mean(readings[i], of_first)
-        return list(map(self._evidence, found, readings))
+        return list(map(self._evidence, found, map(with_life_span, asked, texts, readings)))
 
     def _chosen(self, ranked: Sequence[Ranked], followed: Answer) -> dict[int, int]:
         """The passages that retrieval ranks, the last replaced by what only following found.
