@@ -1,7 +1,7 @@
 """The text of a mail: who wrote to whom, when and about what, and its body."""
 
+import codecs
 import email
-import email.policy
 import re
 from email.header import decode_header, make_header
 from email.message import Message
@@ -14,7 +14,6 @@ SECONDS = 10
 _FIELDS = 'From', 'To', 'Cc', 'Date', 'Subject'
 # Charsets of those who state none, or one that does not exist.
 _CHARSETS = 'utf-8', 'cp1252'
-_BOM = b'\xef\xbb\xbf'
 # Lines that a saved mail begins with, and what answers put before its subject.
 _HEAD = re.compile(
     r'(?:(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To):[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+'
@@ -29,18 +28,11 @@ def read_mail(data: bytes) -> str:
     Mails within it are read, too. Of a text that is there in two forms the plain one is.
     """
     try:
-        mail = email.message_from_bytes(data.removeprefix(_BOM), policy=email.policy.compat32)
+        mail = email.message_from_bytes(data.removeprefix(codecs.BOM_UTF8))
         head = [f'{name}: {_line(value)}' for name in _FIELDS for value in mail.get_all(name, ())]
         files, texts = _parts(mail)
     # What the parser lets through, and reading then meets.
-    except (
-        AttributeError,
-        IndexError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise InputError(f'no mail that can be read: {error}') from error
     if not texts:
         raise InputError('the mail has no text')

@@ -25,10 +25,7 @@ from opql_jax.core.processes import LimitedProcess, map_ordered
 from opql_jax.core.progress import logged
 from opql_jax.corpus import casing, recognition, tables
 from opql_jax.corpus.concepts import find_concepts
-from opql_jax.corpus.documents import (
-    Document,
-    write_documents,
-)
+from opql_jax.corpus.documents import Document, write_documents
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.json_lines import short_repr
 from opql_jax.corpus.name_resolution import resolve

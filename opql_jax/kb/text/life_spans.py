@@ -35,11 +35,10 @@ def with_life_span(question: str, passages: Sequence[str], reading: Reading) -> 
     asked = _ASKED.fullmatch(question.strip())
     if not asked:
         return reading
-    is_birth = asked['event'].lower() == 'born'
+    event = 'born' if asked['event'].lower() == 'born' else 'died'
     words = asked['name'].casefold().split()
     for number, text in enumerate(passages):
         for dates in _DATES.finditer(text):
-            event = 'born' if is_birth else 'died'
             group = event if dates[event] else f'only_{event}'
             name = _NAME.search(
                 text[max(0, dates.start() - _LONGEST_NAME) : dates.start()].rstrip()
