@@ -33,7 +33,8 @@ from opql_jax.data.reading_examples import (
     occurrences,
 )
 
-_FOLDER = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
+# The folder of the documents that come with the package.
+WRITTEN = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
 _TITLE, _QUESTION, _ANSWER, _OR, _NONE = '# ', 'Q: ', 'A: ', ' | ', '-'
 # How often none, one, two and three paragraphs stand beside the one that is asked, and how many of
 # other documents are drawn among those of its own.
@@ -66,7 +67,7 @@ class WrittenDocument(NamedTuple):
 
 def documents() -> list[WrittenDocument]:
     """All documents that come with the package."""
-    return [document for path in sorted(_FOLDER.glob('*.txt')) for document in read_written(path)]
+    return [document for path in sorted(WRITTEN.glob('*.txt')) for document in read_written(path)]
 
 
 def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
@@ -86,7 +87,7 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
             documents.append(WrittenDocument(line[len(_TITLE) :], []))
         elif is_answer:
             paragraph = documents[-1].paragraphs[-1]
-            question = _question(asked, line[len(_ANSWER) :], paragraph.text)
+            question = written_question(asked, line[len(_ANSWER) :], [paragraph.text])
             if question is None:
                 raise told('the answer is not in the paragraph')
             paragraph.questions.append(question)
@@ -106,13 +107,14 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
     return documents
 
 
-def _question(asked: str, answer: str, text: str) -> WrittenQuestion | None:
+def written_question(asked: str, answer: str, texts: Sequence[str]) -> WrittenQuestion | None:
+    """A question with its answer as it is written; None if this stands in none of the texts."""
     if answer == _NONE:
         return WrittenQuestion(asked, (), '')
     if answer in (YES, NO):
         return WrittenQuestion(asked, (), answer)
     answers = tuple(answer.split(_OR))
-    is_there = all(occurrences([answer], [text]) for answer in answers)
+    is_there = all(occurrences([answer], texts) for answer in answers)
     return WrittenQuestion(asked, answers, '') if is_there else None
 
 
