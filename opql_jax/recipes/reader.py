@@ -1,4 +1,4 @@
-"""The reader, trained in eight stages on public questions and labelled sentences, and its release.
+"""The reader, trained in ten stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
@@ -27,7 +27,12 @@ import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.data import made_paragraphs, reading_examples, written_questions
+from opql_jax.data import (
+    linked_questions,
+    made_paragraphs,
+    reading_examples,
+    written_questions,
+)
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 from opql_jax.kb.open_kb import open_kb
@@ -55,6 +60,9 @@ DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
 # How often the eighth reads each question about what was written, and examples of the seventh.
 TIMES_WRITTEN, SEVENTH_AGAIN = 2, 5000
+# How often the tenth reads each question about linked documents, and examples of the written ones
+# and of the seventh.
+TIMES_LINKED, WRITTEN_AGAIN, SEVENTH_AT_LAST = 2, 5600, 3000
 CARD = 'docs/reader_card.md'
 # The share of the last stage in the mean of its weights and those of the stage before.
 LATER = 0.75
@@ -305,6 +313,30 @@ def eighth_examples(seventh: str, output: str, percent: float, seed: int) -> dic
     return _write(output, [*itertools.chain(*written), *again])
 
 
+def tenth_examples(
+    second: str, seventh: str, output: str, percent: float, seed: int
+) -> dict[str, int]:
+    """Writes the examples of the tenth stage; returns how many there are.
+
+    Some of the `seventh` stage are read again, and the questions of several hops of the `second`.
+    """
+    rng = np.random.default_rng(seed + 4)
+    count = functools.partial(_count, percent)
+    written = [each for each in written_questions.documents() if not is_left_out(each.title)]
+    linked = [each for each in linked_questions.linked_sets() if not is_left_out(each.name)]
+    linked = linked[: count(len(linked))]
+    times = (linked_questions.examples(linked, rng) for _ in range(TIMES_LINKED))
+    of_several_hops = reading_examples.read_examples(second)
+    again = list(reading_examples.read_examples(seventh))
+    examples = [
+        *itertools.chain(*times),
+        *_drawn(list(written_questions.examples(written, rng)), count(WRITTEN_AGAIN), rng),
+        *(example for example in of_several_hops if example.source in retrieval.SETS),
+        *_drawn(again, count(SEVENTH_AT_LAST), rng),
+    ]
+    return _write(output, examples)
+
+
 _ROWS = {48: 4, 72: 5, 96: 5, 128: 7, 192: 9, 320: 5, 448: 5}
 _ROWS_WRITTEN = {48: 1, 72: 1, 96: 1, 128: 2, 192: 6, 320: 5, 448: 8}
 # {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
@@ -321,6 +353,11 @@ STAGES = {
         'seventh.jsonl',
     ),
     'reader-8': ((740, 1.2e-4, _ROWS_WRITTEN), 'eighth.jsonl'),
+    'reader-9': ((440, 1.2e-4, _ROWS_WRITTEN), 'eighth.jsonl'),
+    'reader-10': (
+        (640, 1.2e-4, {96: 2, 128: 1, 192: 3, 256: 4, 320: 3, 384: 3, 448: 8}),
+        'tenth.jsonl',
+    ),
 }
 
 
@@ -392,6 +429,7 @@ def steps(options: Options) -> list[Step | Function]:
         write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
         write('seventh', seventh_examples, **seventh),
         write('eighth', eighth_examples, seventh=file('seventh')),
+        write('tenth', tenth_examples, second=file('second'), seventh=file('seventh')),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
         release('reader-7', 'release-7', CARD),
