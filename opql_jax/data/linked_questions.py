@@ -25,7 +25,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.reading import titled
 from opql_jax.data.reading_examples import DOES_NOT, HELPS, UNKNOWN, ReadingExample, occurrences
-from opql_jax.data.written_questions import WRITTEN, WrittenQuestion, written_question
+from opql_jax.data.written_questions import WrittenQuestion, written_files, written_question
 
 _SET, _TITLE, _QUESTION, _ANSWER, _NEEDED, _BETWEEN = '## ', '# ', 'Q: ', 'A: ', 'F: ', '; '
 # How many passages are read with a question, if no more are needed, and how often.
@@ -50,8 +50,8 @@ class LinkedSet(NamedTuple):
 
 
 def linked_sets() -> list[LinkedSet]:
-    """All sets that come with the package."""
-    return [each for path in sorted((WRITTEN / 'linked').glob('*.txt')) for each in read_sets(path)]
+    """All sets of the checkout; InputError if this is an installed package."""
+    return [each for path in written_files('linked') for each in read_sets(path)]
 
 
 def read_sets(path: str | os.PathLike) -> list[LinkedSet]:

@@ -33,8 +33,7 @@ from opql_jax.data.reading_examples import (
     occurrences,
 )
 
-# The folder of the documents that come with the package.
-WRITTEN = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
+_WRITTEN = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
 _TITLE, _QUESTION, _ANSWER, _OR, _NONE = '# ', 'Q: ', 'A: ', ' | ', '-'
 # How often none, one, two and three paragraphs stand beside the one that is asked, and how many of
 # other documents are drawn among those of its own.
@@ -66,8 +65,16 @@ class WrittenDocument(NamedTuple):
 
 
 def documents() -> list[WrittenDocument]:
-    """All documents that come with the package."""
-    return [document for path in sorted(WRITTEN.glob('*.txt')) for document in read_written(path)]
+    """All documents of the checkout; InputError if this is an installed package."""
+    return [document for path in written_files() for document in read_written(path)]
+
+
+def written_files(of: str = '') -> list[pathlib.Path]:
+    """The files of what was written, in a folder of it; InputError if there are none."""
+    found = sorted((_WRITTEN / of).glob('*.txt'))
+    if not found:
+        raise InputError(f'{_WRITTEN / of} has no text: it is no part of the wheel, use a checkout')
+    return found
 
 
 def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
