@@ -18,17 +18,13 @@ DOCUMENTS = {
 @table(f"""
     question | two
     Who is a painter, Orla Finch or Joel Stern? | Orla Finch, Joel Stern
-    Which of Orla Finch or Joel Stern paints? | Orla Finch, Joel Stern
     Between Orla Finch and Joel Stern, who paints? | Orla Finch, Joel Stern
     Which is higher, the yearly rent or the deposit? | the yearly rent, the deposit
     Which is higher, the rent, the deposit or the fee? |
-    Which is higher, the rent or the fee or the deposit? |
     Who should pay for damage, rent or keys? |
     Who owns the inn, the cook or the guest? |
     Who painted Orla Finch and Joel Stern? |
     Was Orla Finch or Joel Stern a painter? |
-    Who painted Orla Finch? |
-    What war was fought between Norland and Sudland? |
     Which war did Norland or Sudland lose? |
     Which person lives in Leith or Prague? |
     Who is a painter, Orla Finch, Joel Stern or Ann Low? |

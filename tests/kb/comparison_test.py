@@ -26,47 +26,35 @@ def asks(question):
     return found.how, [side.questions[0] for side in found.sides]
 
 
-OF, WHERE = 'What country is the director of {} from?', 'In which country is {} located?'
-BORN, DIED = 'When was the director of {} born?', 'When did the director of {} die?'
+OF, BORN = 'What country is the director of {} from?', 'When was the director of {} born?'
 FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin operating?'
 
 
 @table(f"""
     question | how | plain
-    Which film is older, [Night Ferry] or [Dawn Ferry]? | least | When was {{}} released?
     Did “[Up]” or “[Down]” come out first? | least | When was {{}} released?
     Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released?
     Who is older, [Ann] or [Bob]? | least | When was {{}} born?
     Is [Ann: person] or [Bob: person] older? | least | When was {{}} born?
-    Which of the two is younger, [Ann: person] or [Bob: person]? | most | When was {{}} born?
     Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
     Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
-    Did [Ann] or [Bob] die first? | least | When did {{}} die?
     Of [Ann] and [Bob], who died last? | most | When did {{}} die?
-    Which river is longer, [Orla] or [Tam]? | most | How long is {{}}?
     Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}?
     Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}?
     Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {{}} have?
     Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN}
     Whose director was born first, [Up]'s or [Down]'s? | least | {BORN}
-    Which film has the director died later, [Up] or [Down]? | most | {DIED}
     Which film's director is younger, [Up] or [Down]? | most | {BORN}
     Do both films [Up] and [Down] have directors from the same country? | same | {OF}
     Are director of film [Up] and director of film [Down] both from the same country? | same | {OF}
     Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER}
     Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from?
     Do [Ann] and [Bob] share the same profession? | same | What is the profession of {{}}?
-    Did [Ann] and [Bob] die in the same year? | same | When did {{}} die?
     Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}?
-    Are both villages, [Ann] and [Bob], located in the same country? | same | {WHERE}
     Was [Ann] born before [Bob]? | less | When was {{}} born?
     Is [Ann: person] older than [Bob: person]? | less | When was {{}} born?
     Did [Ann] open after [Bob]? | more | When did {{}} open?
-    Is [Ann] heavier than [Bob]? | more | How heavy is {{}}?
     Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
-    Which of [Orbis] and [Lumen] was launched earlier? | least | When was {{}} launched?
-    Which town has the larger population, [Ely] or [Rye]? | most | What is the population of {{}}?
-    Are the directors of both films [Up] and [Down] from the same country? | same | {OF}
 """)
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     question, how, plain
@@ -82,16 +70,12 @@ def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
     Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
     Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
-    Was [Ann] born in 1963? | When was Ann born? | 1963
     Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
     Was [Ann] born before 1970? | When was Ann born? | 1970
-    Is the [Harl] located in [Bergen: place]? | Where is the Harl located? | Bergen
     Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
     Is [Ann] Norwegian? | What country is Ann from? | norwegian
-    Was [Ann] an architect? | What is the profession of Ann? | architect
     Is [Ann] a tea taster? | What is the profession of Ann? | taster
     Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
-    Is the [Orla] a shallow river? | What type of thing is the Orla? | river
     Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
     Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
     Does [Up] star [Ann]? | Who stars in Up? | Ann
@@ -107,7 +91,6 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
     Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
     Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
     Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
-    Which of [Up] and [Down] is in [Bergen: place]? | which | Where is {} located? | Bergen
     Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
 """)
 def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plain, asked):
@@ -119,12 +102,9 @@ def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plai
     question
     Who directed [Up]?
     Who is the wife of [Carl], [Ann] or [Bob]?
-    Who wrote [Love] and [Death]?
     Which film stars [Ann] and [Bob]?
     Who was the first president of [Norway] and [Sweden]?
-    Who won more awards, [Ann] or [Bob]?
     Was [Ann] not born in [Bergen]?
-    How many films did [Ann] direct?
     Why did [Ann] leave [Bergen]?
     Is [Ann: person] in [Up: work]?
 """)
@@ -135,7 +115,6 @@ def test_other_questions_compare_nothing(question):
 @table("""
     question | place
     Were [Ann] and [Bob] born in the same town? | town
-    Are [Ann] and [Bob] from the same city? | city
     Do [Ann] and [Bob] have the same nationality? | country
     Do [Ann] and [Bob] have the same father? |
 """)
@@ -176,22 +155,14 @@ DOCUMENTS = {
     Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
     Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
     Is Cotter Moor higher than Alder Moor? | yes
-    Who was born first, Joel Stern or Amara Finch? | Amara Finch
-    Which winery is older, Casa Roja or Casa Verde? | Casa Verde
     Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
     Did Amara Finch die before 1960? | yes
     Are Amara Finch and Joel Stern from the same country? | no
     Are Casa Verde and Monte Alto in the same country? | yes
     Do the Harl Bridge and the Corve Bridge have the same designer? | no
-    Was Ada Holm born in Trondheim? | yes
-    Did Luis Vidal found Casa Verde? | no
-    Did the Corve Bridge open in 1954? | yes
     Was Joel Stern a Czech engineer? | yes
-    Was Joel Stern a Scottish engineer? | no
     Is Casa Verde in Portugal? | no
     Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
-    Who is an engineer, Joel Stern or Ruta Hald? | Joel Stern
-    Was the Pell Bridge designed by Joel Stern? | no
     Did Olwen Tarr buy the kiln? | yes
     Were Eva Dahl and Per Lund born in the same city? | no
     Did Per Lund lead the first survey of the Orla? | no

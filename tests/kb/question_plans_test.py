@@ -17,14 +17,12 @@ def plans_of(question):
 
 @table("""
     question | plan
-    Where did the father of [Ada] die? | the father of [Ada] / Where did [it] die
     Where did [James]’ father die? | [James]’ father / Where did [it] die
     Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
     Where is the aunt of the heir of [A]? | the heir of [A] / the aunt of [it] / Where is [it]
     who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
     where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
     Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
-    Who is [Ada]'s mother-in-law? | the spouse of [Ada] / Who is the mother of [it]
 """)
 def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
     found = plans_of(question)
@@ -34,7 +32,6 @@ def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
 
 @table("""
     question
-    who directed [Inception]?
     what was the name of [Ada]'s ship
     Who is the ſtepmother of [Ada]?
     who founded [A Inc.]
@@ -77,13 +74,10 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     question | why | stated
     Is Rome in Italy? | yes or no |
     did they meet | yes or no |
-    which of the two is older, Ann or Bob | compares |
     who was born first, Ann or Bob | compares |
     Were Ann and Bob born in the same city? | yes or no |
     Why did Ann leave | why |
-    how did Ann die | how |
     how many films did Ann direct | counts | Ann directed twelve long films.
-    how many novels has Ann written | counts | She wrote 14 novels.
     how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
     what is the largest city of Norway | largest | Oslo is the largest city of Norway.
     who directed the most films | most |
@@ -96,9 +90,7 @@ def test_what_no_entity_answers_is_told_unless_a_sentence_states_it(question, wh
 def test_other_questions_are_in_reach():
     for question in lines("""
         Isabel is who
-        who is older than Ann
         who directed Love and Death
-        how long is it
         how many people live there
         how many cabins does Ann have
     """):
