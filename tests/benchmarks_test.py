@@ -78,7 +78,6 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
 
 
 def _evidence(folder, data, binaries):
-    """Makes questions about a knowledge base of films, and about others."""
     asked = {
         'Who directed Night Ferry?': ['ferry'],
         'Where was Clara Holm born?': ['holm'],
@@ -90,7 +89,6 @@ def _evidence(folder, data, binaries):
 
 
 def _films(folder, data, binaries):
-    """Makes a knowledge base of films, and questions about them."""
     kb = folder / 'sets' / 'films' / '0.kb'
     kb.parent.mkdir(parents=True)
     index_text([films.write(folder / 'films.jsonl')], kb, processes=1)
@@ -100,7 +98,6 @@ def _films(folder, data, binaries):
 
 
 def _comparisons(folder, data, binaries):
-    """Makes the questions that compare, and a knowledge base for two of them."""
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
     options = '--data', data, '--write', made, '--texts', texts
     done = binaries.script(BENCHMARKS / 'comparisons.py', *options)

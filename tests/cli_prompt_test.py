@@ -63,7 +63,6 @@ class Terminal:
         os.close(self._leader)
 
     def read_until(self, text):
-        """What was shown up to a text."""
         while text.encode() not in self._rest:
             assert select.select([self._leader], [], [], 60)[0], self._rest
             self._rest += os.read(self._leader, 4096)
@@ -83,7 +82,6 @@ class Terminal:
         raise AssertionError('nothing comes of Ctrl-C')
 
     def say(self, line):
-        """Types a line when it is asked for; returns what was shown since the line before."""
         before = self.read_until('\n? ')
         self.type(f'{line}\n')
         self.read_until(line)

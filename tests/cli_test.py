@@ -17,7 +17,6 @@ COMMANDS = (
 
 
 def run(arguments, capsys) -> tuple[object, str, str]:
-    """Exit code or message, output and errors of a command in this process."""
     try:
         cli.main(arguments)
         code = 0

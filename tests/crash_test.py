@@ -22,7 +22,6 @@ def sample(tmp_path_factory):
 
 
 def check(tried, how, least):
-    """Asserts what must hold after each fault, and prints how many there were."""
     assert len(tried.outcomes) >= least
     for outcome in tried.outcomes:
         where = f'call {outcome.point}, {outcome.kind} {outcome.name}: {outcome.said}'

@@ -65,7 +65,6 @@ def anchors(text: str) -> set[str]:
 
 
 def links(name: str) -> list[str]:
-    """The links of a page that are no addresses on the web."""
     return [link for link in _LINK.findall(prose(TEXTS[name])) if not re.match(r'[a-z]+:', link)]
 
 
@@ -81,7 +80,6 @@ def test_links_lead_to_files_and_headings_of_the_project(name):
 
 @pytest.mark.parametrize('name', CURRENT)
 def test_files_and_modules_that_a_page_names_exist(name):
-    """Files are named from the root, or from the package."""
     roots = [REPO / of for of in ('', 'opql_jax', 'opql_jax/training')]
     for file in _FILE.findall(TEXTS[name]):
         assert file.startswith('t5x/') or any((root / file).exists() for root in roots), file

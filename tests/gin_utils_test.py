@@ -49,7 +49,6 @@ def bindings(*flags):
 
 
 def dry_run(config, *flags, capsys):
-    """The settings that `prepare` would use, as text."""
     gin_utils.configure([config], bindings(*flags), prepare)(dry_run=True)
     return capsys.readouterr().out
 

@@ -57,7 +57,6 @@ ABSENT = (
 
 
 def source_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """The Python files of the package and of the tasks."""
     return [file for name in ('opql_jax', 'tasks') for file in sorted((root / name).rglob('*.py'))]
 
 
@@ -163,9 +162,6 @@ for module in modules:
         errors.append(f'{module}: {type(error).__name__}: {error}')
 print(json.dumps(errors))
 """  # noqa: E501
-
-
-# This repository.
 
 
 def test_the_repository_keeps_the_house_rules():

@@ -45,7 +45,6 @@ CONFIG = 'trainer.TrainConfig'
     {CONFIG}.learning_rate = 0.2; {CONFIG}.num_steps = 8 | 4 | 0.2
 """)
 def test_the_learning_rate_that_t5x_logs_is_the_one_that_acts(call, settings, at, peak):
-    """It rises for half of the steps at most."""
     given = [*REQUIRED, *filter(None, settings.split('; '))]
     acts, logged = call(t5x_interface.learning_rates, str(ROOT), files('train'), given, STEPS)
     np.testing.assert_allclose(acts, logged, rtol=1e-3)

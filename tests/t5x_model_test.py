@@ -28,7 +28,6 @@ STEPS, STAGES = 4, ('relations', 'follow', 'align', 'cloze', 'questions')
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A knowledge base: a text, a model, its memory, a file of open questions."""
     root = tmp_path_factory.mktemp('world')
     prepared = tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(prepared, root / 'model', spread=8.0)
@@ -45,7 +44,6 @@ def clean_registry():
 
 
 def open_model(name, world, **settings):
-    """The model of an objective, which starts from another model."""
     asked, some = str(world / 'asked.jsonl'), dict(memory_dir='memory', k=4, rows=8)
     followed = dict(splits=('1-hop/train', '2-hop/train'), max_hops=2, questions=8)
     objective = {

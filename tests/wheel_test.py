@@ -73,13 +73,11 @@ def run(environment, root):
 
 
 def variables(root):
-    """The variables of somebody who has set none."""
     return {'HOME': str(root / 'home'), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
 
 
 @pytest.fixture(scope='module')
 def kb(run, root):
-    """A knowledge base that the installed command made of three documents."""
     write(root / 'work' / 'articles', TRIOS['engine'].documents)
     made = json.loads(run('opql', 'index', 'articles', '--out', 'mine.kb', '--json'))
     assert made['documents'] == 3 and made['entries'] > 0

@@ -31,7 +31,6 @@ QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 STRANGE = '<script>alert("1")</script> Öz'
 
 
-# Beside the films.
 DOCUMENT = {
     'id': 'a/b?<x>',
     'title': STRANGE,
@@ -96,7 +95,6 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
     assert f'probability {answer["probability"]:.2f}' in words(best)
     summary = folded.partition('<details>')[2].partition('</summary>')[0]
     assert words(summary) == f'{len(others)} other answers'
-    # Each sentence is cited once, by a number; the first answer's come first.
     cited = [sentence for sentence, _ in citations(page)]
     rests_on = [fact['sentence'] for one in record['answers'] for fact in one['path']]
     assert cited == list(dict.fromkeys(rests_on))
@@ -144,7 +142,6 @@ def test_what_is_suggested_is_answered_as_the_text_says(client, kb):
         assert record['sure']
         assert record['answers'][0]['entity'] in record['answers'][0]['path'][-1]['sentence']
     assert kb.query(suggested.query).names
-    # From then on pages of what cannot be answered have them, too.
     assert suggested.query in words(client.get('/', params={'q': 'Ingrid Solberg . .'}).text)
 
 

@@ -35,7 +35,6 @@ QUERY = 'Ingrid Solberg . directed'
 LONG_NAME = (
     'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
 )
-# Beside the films.
 DOCUMENT = {
     'id': 'long',
     'title': LONG_NAME,
@@ -180,7 +179,6 @@ PICTURES = {
     'entity': ('/entity?name=Clara+Whitcombe', 1280),
     'map': ('/map', 1280),
 }
-# What a picture shows ends before this.
 ENDS = {'entity': 'main > h2:last-of-type', 'map': 'main > h2'}
 
 
@@ -199,6 +197,5 @@ def test_pictures_of_the_docs_are_those_of_the_pages(window, tmp_path):
             height = end.bounding_box()['y'] + (0 if name in ENDS else 60)
             clip = {'x': 0, 'y': 0, 'width': width, 'height': height}
             shot = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
-            # With a palette a file has a third of the size.
             shot.convert('RGB').quantize(128).save(folder / f'{name}.png', optimize=True)
             assert (folder / f'{name}.png').stat().st_size < 120_000

@@ -42,7 +42,6 @@ def client(folder):
 
 
 def forms(page, action):
-    """The hidden fields of the forms of a page that do something."""
     found = re.findall(rf'<form[^>]* action="{action}" method="post">(.*?)</form>', page.text, re.S)
     fields = [re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', one) for one in found]
     return [{name: html.unescape(value) for name, value in one} for one in fields]
@@ -126,7 +125,6 @@ def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_
     assert str(changed.url).endswith('/?q=Ingrid+Solberg+.+directed')
     assert 'a sentence of Night Ferry was forgotten' in words(changed.text)
     assert sentence not in words(changed.text)
-    # Those two are found by this sentence alone, and the rest of its document stays.
     assert names(client) == [name for name in answers if name not in ('Night Ferry', 'Clara Holm')]
     assert documents(folder)['ferry'].text == before['ferry'].text.replace(f'{sentence} ', '')
     undo(client, changed)

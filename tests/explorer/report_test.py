@@ -48,7 +48,6 @@ def plain(markup):
 
 @pytest.fixture(scope='module')
 def tables(page):
-    """The rows of the page's tables, by caption."""
     found = re.findall(r'<table.*?<caption.*?>(.*?)</caption>(.*?)</table>', page, re.S)
     cells = lambda row: list(map(plain, re.findall(r'<t[dh].*?>(.*?)</t[dh]>', row, re.S)))
     rows = lambda table: list(map(cells, re.findall('<tr.*?</tr>', table, re.S)))

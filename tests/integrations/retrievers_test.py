@@ -39,7 +39,6 @@ def kb(films_kb):
 
 
 def sent(retriever):
-    """A retriever as another process gets it that is started with it."""
     return ForkingPickler.loads(ForkingPickler.dumps(retriever))
 
 
@@ -92,7 +91,6 @@ def test_llama_index_gets_the_documents_that_retrieve_finds(kb):
 
 @pytest.mark.parametrize('asked', [QUESTION, QUERY, UNSURE, OUT_OF_REACH])
 def test_all_interfaces_give_the_same_record_of_an_answer(films_kb, kb, asked, capsys):
-    """Of Python, command, HTTP and MCP; it fits the schema and cites the text."""
     record = (kb.query(asked) if asked == QUERY else kb.ask(asked)).to_record(2)
     jsonschema.validate(record, SCHEMA)
     assert 1 <= len(record['answers']) <= 2

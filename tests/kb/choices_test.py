@@ -53,6 +53,5 @@ def test_nothing_but_the_two_is_an_answer(index):
         assert 'compares in a way' in answer.to_record(1)['note']
         answer = kb.ask('Which are better, ships or bridges?')
         assert set(answer.names) <= {'ships', 'bridges'} and not answer.is_sure
-    # Following leads away from the names of a question.
     with opql_jax.open(folder, reader=False) as kb:
         assert not two & set(kb.ask(questions[0]).names)

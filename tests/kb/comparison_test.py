@@ -20,7 +20,6 @@ def parsed(question):
 
 
 def asks(question):
-    """How two are compared, and the first plain question about each."""
     found = parsed(question)
     assert found is not None, question
     return found.how, [side.questions[0] for side in found.sides]

@@ -29,7 +29,6 @@ def test_sentences_are_grouped_by_relation_and_text():
 
 
 def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
-    """`episode_accuracies` by loops in float64, with the same draws."""
     rng, out = np.random.default_rng(seed), []
     used = sorted(i for texts in groups for same in texts for i in same)
     vectors = np.asarray(vectors, np.float64)
@@ -69,7 +68,6 @@ def test_a_query_never_has_a_text_of_its_support():
     assert all(query != support for query, support in drawn)
 
 
-# {relation: sentences}; the head is the third token, the tail the last.
 SENTENCES = {
     'wrote': ['long ago ann wrote emma', 'once again jo wrote lucy', 'later on max wrote the sea'],
     'near': [
@@ -176,7 +174,6 @@ def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path, seen):
         items['born'].append(_item([first, *['saw'] * 200, last], [0], [201]))
     file.write_text(json.dumps(items))
     out = run((tmp_path / 'encoder', file), tmp_path / 'out', embedding='pair')
-    # Of a long sentence what is around the pair is read.
     assert out['left_out'] == LEFT_OUT
     assert (out['embedding'], out['sentences']) == ('pair', 11)
     texts, topics, targets, _ = zip(*read_labelled(file)[0])

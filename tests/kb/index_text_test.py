@@ -29,7 +29,6 @@ def content(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope='module')
 def folder(engine_folder):
-    """The folder of three documents, and of the knowledge base that was made of it."""
     return engine_folder.parent
 
 
@@ -121,7 +120,6 @@ def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path, monkeypatch,
 
 
 def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path, monkeypatch):
-    """Each part in turn is the last that was written."""
     from opql_jax.kb.text import index_text as module
 
     def cut_off(*arguments, **options):

@@ -88,7 +88,6 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
-    """Whatever the lengths of E, answers and losses are the same."""
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
@@ -145,7 +144,6 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     text = names.source(world.prepared)[0].texts[0].texts
 
     def changed(name, relations_of):
-        """How far relations are from those of the start after training, and what it told."""
         stage = dataclasses.replace(names, relations_of=relations_of)
         told = world.run(tmp_path / name, stage, init_from=start, num_steps=40, learning_rate=1e-2)
         encoder, after, _, _ = model_config.load(tmp_path / name)
@@ -172,7 +170,6 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """Linking begins with what the encoder reads in names, and it alone is trained."""
     asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')

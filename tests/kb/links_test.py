@@ -27,7 +27,6 @@ SECONDS = 60
 
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
-    """A knowledge base in its second version, with the parts of the first."""
     kb = tmp_path_factory.mktemp('links') / 'whole.kb'
     index_text(DOCUMENTS[:2], kb, processes=1)
     opened = opql_jax.open(kb)
@@ -68,7 +67,6 @@ COMMANDS = {
 
 
 def state(path):
-    """Everything in a file or folder, with what changes if it is written."""
     paths = [path, *sorted(path.rglob('*'))] if path.is_dir() else [path]
     content = lambda path: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ''
     return [(each.name, each.lstat().st_mtime_ns, content(each)) for each in paths]
@@ -82,7 +80,6 @@ def ends_what_blocks():
 
 
 def run(command, kb):
-    """What a command gives, or the InputError that it ends in."""
     signal.alarm(SECONDS)
     try:
         return COMMANDS[command](kb)
@@ -136,7 +133,6 @@ def with_each(folder, names, make, command, tmp_path, copy):
 def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(
     versions, tmp_path, make, every
 ):
-    """Each in turn, of two versions, of a third that is unfinished, and of the cache."""
     names, told = everything(versions)[::every], 0
     for name, kb, found in with_each(versions, names, make, 'compact', tmp_path, shutil.copy2):
         told += isinstance(found, InputError)
@@ -153,7 +149,6 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     whole, right, tmp_path, command, make, every
 ):
-    """Each file and folder that answers, in turn, and some others."""
     told = 0
     answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
     needed = [name for name in everything(whole) if name.split('/')[0] in answering]
@@ -203,7 +198,6 @@ def inside(path, outside):
 
 
 def forge(path, kind, outside, manifest='manifest.json'):
-    """Puts a link into a part that states of itself nothing but its kind."""
     inside(path, outside)
     (path.parent / manifest).write_text(json.dumps({'format': kind}))
 

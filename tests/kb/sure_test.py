@@ -38,7 +38,6 @@ def test_a_defined_term_stands_for_the_name_before_it(kb):
         assert f'{name} (the "' in answer.paths(name)[0][-1].sentence
 
 
-# More than a defined term; of names that are part of others; and of all names of the question.
 RIGHT = {
     'Who is the agent of the Owner?': 'Ned Foss',
     'Where did Harriet Lincoln move to?': 'Lincoln',

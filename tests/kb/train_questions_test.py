@@ -19,7 +19,6 @@ from opql_jax.training.fit_question_map import per_question
 from examples import examples
 from records import write
 
-# Who was born where, taught whom and wrote what.
 PEOPLE = 'Anna Berg/Carl Dorn/Emma Falk/Georg Hahn/Ida Jung/Karl Lang/Maria Nold'
 PLACES = ['Vienna', 'Berlin', 'Munich', 'Hamburg', 'Dresden', 'Leipzig', 'Cologne']
 NAMES = PEOPLE.split('/')
@@ -55,7 +54,6 @@ def kb(original, tmp_path, monkeypatch):
 
 @pytest.fixture(scope='module')
 def trained(original, tmp_path_factory):
-    """The same, trained with all questions, and the report."""
     root = tmp_path_factory.mktemp('trained')
     kb = shutil.copytree(original, root / 'kb')
     return kb, train_questions(kb, write(root / 'q.jsonl', rows()))

@@ -39,7 +39,6 @@ def add(world, memory, text='extended', **options):
 
 
 def facts(kb, name):
-    """{target: sentence} that one hop from an entity leads to."""
     (hop,) = kb.ask(f'who directed [{name}]').hops
     return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}
 
@@ -120,7 +119,6 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
 def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(
     world, extended, memory
 ):
-    """Written out, an entity and a mention at a time."""
     prepared, _ = extended
     add(world, memory)
     table = open_kb(world, memory)._params['entity_table']
@@ -137,7 +135,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     of_encoder, means = {'params': params['encoder']}, {}
     for entity, mentions in sorted(places.items()):
         vectors = []
-        # Evenly spread ones of many.
         step = max(len(mentions) / new_entities.MENTIONS_PER_ENTITY, 1)
         for k in range(min(len(mentions), new_entities.MENTIONS_PER_ENTITY)):
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
@@ -149,7 +146,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     assert max(map(len, places.values())) > new_entities.MENTIONS_PER_ENTITY
     v = np.array([means[entity] for entity in old])
     e = np.asarray(params['entity_table'], np.float64)[old]
-    # The factor that brings the differences from the mean nearest to those of E.
     apart = (v - v.mean(0)).reshape(-1, 1)
     factor = np.linalg.lstsq(apart, (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
     for entity in range(count, len(prepared.vocab)):
@@ -218,7 +214,6 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     add(world, memory)
     with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'text')
-    # The same entities, but other text.
     names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
     other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
     assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
@@ -324,7 +319,6 @@ def other(world):
 
 
 def contents(memory):
-    """Topic, target, passage and relation of each entry, sorted."""
     where = [item['passage'] for item in memory.provenance(memory.ids)]
     relations = np.asarray(memory.relations()).round(4).tolist()
     return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))

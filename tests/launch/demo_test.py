@@ -11,7 +11,6 @@ from opql_jax import cli
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = (ROOT / 'launch' / 'demo.sh').read_text(encoding='utf-8')
-# Hops and the right answer.
 RIGHT = [(1, 'Edith Marlowe'), (2, 'Port Ansel'), (3, 'Marrow Bay')]
 
 

@@ -85,7 +85,6 @@ def test_a_tpu_is_made_of_the_type_and_with_the_options_that_are_given(tpu_host)
 
 
 def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
-    """After a preemption, with the same commit and command."""
     variables = {'SLICES': '2', 'WORKERS': '1'}
     assert tpu_host.tpu('setup_tpu.sh', SLICES='two')[0] == 1
     code, output = tpu_host.tpu('setup_tpu.sh', **variables)

@@ -24,7 +24,6 @@ ENCODER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=TOKENS, entity_dim=
 
 
 def counted(objective, batch, memory=None) -> float:
-    """FLOPs of loss and gradients, before XLA optimises anything."""
     loss = functools.partial(objective.loss, ENCODER, Layout(make_mesh(), ENTITIES))
     params = init_params(ENCODER, ENTITIES, 0)
     if hasattr(objective, 'model'):

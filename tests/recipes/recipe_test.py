@@ -50,7 +50,6 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
 
 
 def check_refused(steps, options, name, changed):
-    """What has changed since a step is told before anything runs."""
     out = options.out
     error = f'give another --out, or remove {out}/steps/{name} and {out}/{name} to run it again'
     with pytest.raises(InputError, match=f'step {name} was {changed}: {re.escape(error)}'):
@@ -65,7 +64,6 @@ def test_a_step_that_was_run_with_another_command_is_refused(options):
 
 @pytest.mark.parametrize('name', ['own.gin', 'base.gin'])
 def test_a_step_whose_gin_files_say_something_else_is_refused(options, tmp_path, name):
-    """Those that it names, and what these include."""
     own = f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n"
     texts = {'base.gin': 'STEPS = 400\n', 'own.gin': own}
     for file, text in texts.items():
@@ -89,7 +87,6 @@ def copy(source, target):
 
 @pytest.mark.parametrize('named', ['', 'a.txt'])
 def test_a_step_whose_data_have_changed_since_is_refused(options, tmp_path, named):
-    """A folder, or a file."""
     (tmp_path / 'set/more').mkdir(parents=True)
     (tmp_path / 'set/a.txt').write_text('a')
     (tmp_path / 'set/more/b.txt').write_text('b')
@@ -132,7 +129,6 @@ def test_a_recipe_ends_as_its_binary(options, monkeypatch, capsys, tmp_path, cod
 
 
 def make_of(path, reads):
-    """Makes a file of what another one says."""
     pathlib.Path(path).write_text(f'of {pathlib.Path(reads).read_text()}')
 
 

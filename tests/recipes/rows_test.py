@@ -57,7 +57,6 @@ def write_wikispeedia(folder):
     page = lambda name: name.replace(' ', '_')
     with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
         for a, b in pairs:
-            # Of two passages.
             text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters '
             text += f'to {b} about {"it and " * 60}more.\n'
             articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
@@ -72,7 +71,6 @@ KINDS = {'film': 'movie', 'studio': 'genre', 'location': 'language', 'book': 'ye
 
 
 def write_metaqa(folder):
-    """A generated world in the files of MetaQA, and with its types of questions."""
     world = generate(0, 60)
     folder.mkdir(parents=True, exist_ok=True)
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
@@ -124,7 +122,6 @@ BATCHES = {
 
 
 def write_wikipedia(folder, pairs):
-    """A dump of pages that name one another."""
     folder.mkdir()
     documents = []
     for number, (a, b) in enumerate(pairs):
@@ -215,7 +212,6 @@ def tiny_bindings(step):
 
 
 def build(chosen, options):
-    """The steps of a recipe, made small."""
     wordings, steps = str(options.data / 'wordings.tsv'), []
     for step in chosen.steps(options):
         small = dict.fromkeys(metaqa.IN_OTHER_WORDS & step.bindings.keys(), wordings)
@@ -225,8 +221,6 @@ def build(chosen, options):
 
 
 def execute_with(binaries, commands):
-    """Runs a command in a process that has imported everything already."""
-
     def execute(command, cwd):
         assert command[0] == '-m'
         commands.append(command)
@@ -299,7 +293,6 @@ def test_new_relations_are_held_out_and_evaluated_apart(group, data, tmp_path):
         evaluation = bound[f'{row}/novel']
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
-        # Both memories are of the follower's encoder, that of the questions over their text.
         models = {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)}
         assert models == {follower['INIT_FROM']}
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']

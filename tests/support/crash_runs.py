@@ -33,7 +33,6 @@ def _work(run, state, before=lambda folder: None, content=digest_of_tree):
 
 
 def _file_digests(folder, manifest):
-    """Fails if a file is not what the manifest says."""
     for name, stated in manifest.files.items():
         data = (folder / name).read_bytes()
         assert (stated.bytes, stated.sha256) == (len(data), hashlib.sha256(data).hexdigest()), name
@@ -80,7 +79,6 @@ change_text = _work(_add, _text_state, lambda f: _index(f, _DOCUMENTS[1:]), _tex
 
 
 def _answering_state(folder):
-    """Digests of the files that answer, but for the encoder's folder, which may hold a lock."""
     parts = KBFolder(folder).read()
     return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 
@@ -129,7 +127,6 @@ def _save(folder, step):
 
 
 def _checkpoint_state(folder):
-    """What the newest step holds; fails if one that is listed is not whole."""
     with Checkpoints(folder, read_only=True) as checkpoints:
         for step in checkpoints.steps():
             params, opt_state, meta = checkpoints.restore(_params(0), {'mu': _params(0)}, step)
@@ -146,8 +143,6 @@ def _checkpoint_content(folder):
 checkpoint = _work(
     lambda folder: _save(folder, 2), _checkpoint_state, lambda f: _save(f, 1), _checkpoint_content
 )
-
-# Predictions.
 
 
 def _predictions_state(folder):

@@ -30,7 +30,6 @@ M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
 PARTS = ('loss', 'correct', 'vectors', 'table')
-# Of which the train step is looked at.
 COMPILED = ('8', '2x4')
 # What is computed of which on several devices; 'far' is made of 'uneven', which trains and is
 # sampled and looked up, too.
@@ -67,7 +66,6 @@ def far():
 
 
 def placed(case, layout):
-    """The table on its devices. What stands in the padding would win every softmax."""
     padding = (0, -layout.num_entities % row_devices(layout.mesh)), (0, 0)
     return entity_table.place(np.pad(case.table, padding, constant_values=50.0), layout)
 
@@ -108,14 +106,12 @@ def sampled(case, layout, num_sampled=SAMPLED, seed=0):
 
 
 def best(case, layout):
-    """(log-probabilities, ids), both [M, 5], of the best entities of each mention."""
     return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(
         placed(case, layout)
     )
 
 
 def compiled_step(layout) -> str:
-    """The real train step of E and one matrix, on random mentions."""
     case, trainable = make('uneven'), lambda name: True
 
     def loss(params, batch, memory, rng):

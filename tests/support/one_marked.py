@@ -9,7 +9,6 @@ import numpy as np
 MarkedPair = namedtuple(
     'MarkedPair', 'tokens r1 r2 topic target context_positions context_entities'
 )
-# With the place of [ENT].
 MaskedMention = namedtuple('MaskedMention', 'tokens position entity')
 
 

@@ -136,13 +136,11 @@ def loss_of(weights, embedding):
 
 
 def projected(w_k, query_e, query_r):
-    """The query with W_k folded in, in its two parts."""
     query = jnp.concatenate([query_e, query_r], axis=1) @ w_k.T
     return query[:, :D_E], query[:, D_E:]
 
 
 def w_k():
-    """A W_k near the identity."""
     noise = np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)
     return (np.eye(D_E + D_R) + 0.1 * noise).astype(np.float32)
 

@@ -53,14 +53,12 @@ def recorded() -> dict[str, str]:
 
 
 def methods_of_models() -> dict[str, str]:
-    """The recorded parameters of each method of a model."""
     named = {name.rpartition('.'): parameters for name, parameters in recorded().items()}
     return {name: parameters for (of, _, name), parameters in named.items() if of == _MODEL}
 
 
 @functools.cache
 def _stand_in() -> None:
-    """Puts modules of the recorded functions in the place of t5x."""
     sys.modules['t5x'] = types.ModuleType('t5x')
     for full_name, parameters in recorded().items():
         module_name, _, name = full_name.rpartition('.')

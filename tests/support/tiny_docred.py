@@ -55,7 +55,6 @@ def world(people=60, first=0):
 
 
 def write(folder, documents):
-    """Writes documents.json and rel_info.json; returns the path of the first."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / 'documents.json').write_text(json.dumps(list(documents)), encoding='utf-8')
     (folder / 'rel_info.json').write_text(json.dumps(RELATIONS), encoding='utf-8')

@@ -71,7 +71,6 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
 
 
 def write_manifest(directory: pathlib.Path) -> None:
-    """Writes the manifest of the files that are in a directory."""
     rows = lambda name: pq.read_metadata(directory / f'{name}.parquet').num_rows
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
     counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))

@@ -24,7 +24,6 @@ TOKENIZER = train_wordpiece([f'{WORDS} directed by {" and ".join(NAMES)} in 1979
 
 
 def make(tokenizer=TOKENIZER) -> TextEncoder:
-    """The same for the same tokenizer."""
     module = tiny_training.encoder(vocab_size=tokenizer.get_vocab_size())
     params = init_params(module, 1, seed=0)['encoder']
     # So large that attention, and with it the padding mask, matters; biases, which begin as 0,

@@ -36,7 +36,6 @@ PLAIN = dict(
 
 
 def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
-    """A prepared folder whose passages fit the two shortest buckets."""
     return tiny_prepared.write(directory, seed=seed, longest=12)
 
 
@@ -66,7 +65,6 @@ def write_memory(prepared, model, memory, **options) -> pathlib.Path:
 
 
 def params_of(workdir, step=None) -> dict[str, np.ndarray]:
-    """The parameters of a checkpoint by name, 'encoder/w_r/kernel' and so on."""
     with Checkpoints(workdir, read_only=True) as store:
         leaves = jax.tree.leaves_with_path(store.load(step)[0])
     return {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}

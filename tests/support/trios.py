@@ -13,7 +13,6 @@ Trio = namedtuple('Trio', 'documents asked')
 
 
 def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
-    """Writes documents into a folder, a file each, and returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for title, text in documents.items():
         (folder / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
@@ -34,7 +33,6 @@ def read(trios: str) -> dict[str, Trio]:
     return found
 
 
-# A document that may be added to those of `engine`.
 SCHEUTZ = {
     'id': 'new',
     'title': 'Per Georg Scheutz',
