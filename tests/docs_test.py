@@ -145,10 +145,8 @@ def test_figures_are_small_and_load_nothing(figure):
     assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
 
 
-def test_pictures_are_few_and_small_and_shown_by_a_page():
-    pictures = list((REPO / 'docs/figures').glob('*.png'))
-    assert len(pictures) <= 4
-    assert all(picture.stat().st_size < 120_000 for picture in pictures)
+def test_pictures_are_shown_by_a_page():
+    pictures = (REPO / 'docs/figures').glob('*.png')
     shown = {(REPO / name).parent / link for name in TEXTS for link in links(name)}
     assert {file.resolve() for file in shown} >= {*FIGURES, *pictures}
 

@@ -4,7 +4,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -17,40 +16,14 @@ from examples import table
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-CONFIG = """
-    from __gin__ import dynamic_registration
-    from opql_jax.datasets import jsonl
-    from opql_jax.data import prepare
-
-    OUT = %gin.REQUIRED
-    WORDS = 100
-
-    prepare.prepare:
-      kb = %OUT
-      reader = @jsonl.JsonLines()
-      wordpieces = %WORDS
-    jsonl.JsonLines.path = 'x.jsonl'
-"""
-
 
 pytestmark = pytest.mark.usefixtures('fresh_gin')
-
-
-@pytest.fixture
-def config(tmp_path):
-    (tmp_path / 'a.gin').write_text(textwrap.dedent(CONFIG))
-    return str(tmp_path / 'a.gin')
 
 
 def bindings(*flags):
     """What `--gin.X=Y` flags become, as the values of --gin_bindings."""
     rewritten = gin_utils.rewrite_gin_args(list(flags))
     return [flag.removeprefix('--gin_bindings=') for flag in rewritten]
-
-
-def dry_run(config, *flags, capsys):
-    gin_utils.configure([config], bindings(*flags), prepare)(dry_run=True)
-    return capsys.readouterr().out
 
 
 @table("""
@@ -68,13 +41,6 @@ def dry_run(config, *flags, capsys):
 """)
 def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
     assert bindings(flag) == [binding]
-
-
-def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
-    flags = '--gin.OUT=there', '--gin.WORDS=7', '--gin.prepare.prepare.max_tokens=9'
-    shown = dry_run(config, *flags, capsys=capsys)
-    assert 'wordpieces = 7' in shown and 'max_tokens = 9' in shown
-    assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
 
 
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):

@@ -158,15 +158,6 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert set(re.findall(r'/document\?id=(\w+)', found)) == born != set()
 
 
-def test_the_date_that_a_document_states_is_shown_with_it(client):
-    asked = {'q': 'Ingrid Solberg . directed', 'top': 100}
-    answers = client.get('/api/ask', params=asked).json()['answers']
-    dates = {fact['document']: fact.get('date') for one in answers for fact in one['path']}
-    assert dates.pop('a/b?<x>') == '1998-05-06' and {*dates.values()} == {None}
-    assert '1998-05-06' in words(client.get('/documents').text)
-    assert ', 1998-05-06' in words(client.get('/', params=asked).text)
-
-
 def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
     drawn = entity_graph.draw_map(kb)
     assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text

@@ -279,23 +279,6 @@ def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(
     assert [type(told) for told in together(changes, *asked)] == [str, InputError, InputError]
 
 
-def test_a_change_without_which_the_others_can_be_made_is_refused_alone(folder, monkeypatch):
-    make_parts = change_text.make_parts
-
-    def without_winter(reader, *arguments):
-        if any(document.title == 'Winter Tide' for document in reader.documents):
-            raise InputError('no name was recognised')
-        return make_parts(reader, *arguments)
-
-    monkeypatch.setattr(change_text, 'make_parts', without_winter)
-    changes = Changes(folder)
-    add = lambda when: lambda: changes.add(f'{when} Tide', TEXT.replace('Winter', when))
-    told = together(changes, *map(add, ('Summer', 'Winter', 'Spring')))
-    assert str(told[1]) == 'no name was recognised'
-    titles = {document.title for document in documents(folder).values()}
-    assert {'Summer Tide', 'Spring Tide'} <= titles and 'Winter Tide' not in titles
-
-
 def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(
     client, folder
 ):

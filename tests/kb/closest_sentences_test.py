@@ -3,9 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
@@ -37,13 +35,6 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     assert right in path[-1].sentence
     assert prediction_record(answer, evidence=1)['by_sentences']
     assert 'the sentences most like it' in (told := answer.to_text()) and right in told
-
-
-def test_names_that_the_text_lacks_and_other_languages_are_told(kb):
-    asked = 'Who coordinated the Winterlight trial?/Where was Иван born?/who did it?/东京 在 哪里'
-    for question in asked.split('/'):
-        with pytest.raises(InputError, match='mentions no name'):
-            kb.ask(question)
 
 
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):

@@ -74,13 +74,6 @@ def test_operators_take_the_smaller_the_larger_and_the_difference(kb, directed):
     assert weights_of(a - b) == positive({name: left[name] - right[name] for name in names})
 
 
-def test_nothing_leads_on_from_nothing(kb, directed):
-    empty = directed.where(kind='language')
-    assert list(empty.follow('starring')) == [] and not empty
-    assert list(empty | directed) == list(directed) == list(directed - empty)
-    assert repr(empty).endswith('0 entities') and empty.explain() == ''
-
-
 @pytest.mark.parametrize('query, names', films.EXAMPLES)
 def test_examples_of_the_page(kb, query, names):
     assert set(kb.query(query).names[: len(names)]) == set(names)
@@ -183,9 +176,6 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
         return -jnp.log(weights[wanted] / weights.sum())
 
     gradient = jax.grad(loss)(params)
-    step = np.random.default_rng(0).normal(size=gradient['directed'].shape).astype(np.float32)
-    up, down = (loss({'directed': params['directed'] + sign * 1e-3 * step}) for sign in (1, -1))
-    assert (up - down) / 2e-3 == pytest.approx(np.vdot(gradient['directed'], step), rel=0.02)
     lower = {'directed': params['directed'] - 0.05 * gradient['directed']}
     assert loss(lower) < loss(params) - 0.5
 

@@ -21,13 +21,6 @@ import tiny_text_encoder
 import tiny_training
 
 
-def test_sentences_are_grouped_by_relation_and_text():
-    relations = ['near', 'made', 'near', 'made', 'near', 'alone']
-    texts = ['a', 'b', 'a', 'c', 'd', 'e']
-    groups = fewshot.group_by_relation(relations, texts, 2)
-    assert [[same.tolist() for same in texts] for texts in groups] == [[[1], [3]], [[0, 2], [4]]]
-
-
 def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
     rng, out = np.random.default_rng(seed), []
     used = sorted(i for texts in groups for same in texts for i in same)

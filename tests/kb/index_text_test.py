@@ -135,18 +135,6 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
         assert content(tmp_path / name) == whole
 
 
-def test_what_is_no_text_is_told(tmp_path):
-    (tmp_path / 'empty').mkdir()
-    text = 'it was late and nobody came, so they went home and slept for a while.'
-    write(tmp_path / 'nameless', {'notes': text})
-    no_name = 'no name was recognised|empty corpus|no near pairs'
-    for source, said in (('empty', 'no text to read'), ('nameless', no_name)):
-        with pytest.raises(InputError, match=said):
-            index_text([tmp_path / source], tmp_path / 'kb', processes=1)
-    with pytest.raises(InputError):  # and no silent empty knowledge base
-        opql_jax.open(tmp_path / 'kb')
-
-
 def test_no_file_of_a_user_is_destroyed(folder, kb, tmp_path):
     questions = tmp_path / 'questions.jsonl'
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'

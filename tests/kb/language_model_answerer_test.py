@@ -22,7 +22,6 @@ from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
-from opql_jax.training.checkpoints import CheckpointError
 
 import question_records
 import tiny_training
@@ -126,10 +125,12 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
             open_kb(world.root, **TEXT, **parts)
     cloze = functools.partial(objectives.Cloze, **OPTIONS)
     one_hop = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
-    lower = dataclasses.replace(cloze(memory_dir=str(world.memory)), entity_layer=0)
+    of_memory = functools.partial(dataclasses.replace, cloze(memory_dir=str(world.memory)))
+    lower, embeddings = of_memory(entity_layer=0), of_memory(mixing='embeddings')
     for start, stage, said in (
         ('eae', cloze(memory_dir=str(other)), 'not built by the encoder that training starts from'),
         ('cloze', lower, 'has entity_layer=1, not 0'),
+        ('cloze', embeddings, "has mixing='distributions', not 'embeddings': give the same"),
         ('entities', one_hop, 'has 2 hops, max_hops is 1'),
         ('entities', cloze(own_prediction=False), 'takes every answer from a memory'),
     ):
@@ -191,22 +192,3 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         assert (after[name] != started[name]).any()
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], started[name])
-
-
-def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
-    files = dict(memory_dir=str(world.memory), questions=str(world.root / 'asked.jsonl'))
-    options = dict(text_rows=0, mixing='embeddings', **OPTIONS)
-    asking = objectives.AnswerQuestions(**files, **options)
-    encoder, params, _, _ = model_config.load(world.root / 'entities')
-    task = asking.build(world.prepared, encoder, make_mesh(1))
-    params = task.init(params)
-    memory = task.refresh(task.memory, params) if task.refresh else task.memory
-    told = jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)
-    assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
-    trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
-    assert trained == ['lm/w_v', 'lm/r_null']
-    assert not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
-    assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
-    said = "has mixing='distributions', not 'embeddings': give the same"
-    with pytest.raises(CheckpointError, match=said):
-        world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))

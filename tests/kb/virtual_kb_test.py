@@ -131,15 +131,6 @@ def test_the_sentence_of_every_kept_entry_holds_both_mentions(kb):
         assert all(part in documents[fact['title']].text for part in told.split(' … '))
 
 
-def test_the_identity_tells_models_and_memories_apart(world, kb, tmp_path):
-    stage = objectives.Follow(memory_dir=str(world / 'memory'))
-    other = tiny_training.write_untrained(world / 'text', tmp_path / 'other', stage, seed=1)
-    opened = lambda **options: open_kb(world, **{'k': K} | options)
-    others = opened(model=other), opened(k=K + 1), opened(exclude_topic=False)
-    identities = [one.identity for one in (kb, *others)]
-    assert open_kb(world, k=K).identity == kb.identity and len(set(identities)) == 4
-
-
 def test_a_folder_without_a_manifest_says_what_to_do_and_opens_by_names(world, kb, tmp_path):
     copy = shutil.copytree(world, tmp_path / 'kb')
     (copy / 'manifest.json').unlink()
