@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 
 import records
@@ -72,20 +71,6 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
         assert f'{part}: ' in line
         assert 'restore the folder from a copy, or delete it and run build_memory again' in line
     assert rebuilt() == whole
-
-
-def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_path):
-    first, *others = documents()
-    lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
-    corpus = records.write(tmp_path / 'corpus.jsonl', lines)
-    for binary, settings in (
-        ('prepare', {'CORPUS': corpus, 'prepare.prepare.max_tokens': 136}),
-        ('train', {'TEXT': 'new', 'MODEL': 'trained'}),
-    ):
-        done = run(binary, **settings)
-        assert done.returncode == 0, done.stderr
-    longest = max(len(record.tokens) for record in Prepared(run.kb / 'new').records)
-    assert longest == 136 - markup.MARKUP_ROOM
 
 
 @table("""

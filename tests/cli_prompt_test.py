@@ -142,20 +142,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_path, capsys):
-    copy = shutil.copytree(kb, tmp_path / 'kb')
-    prompt = Prompt(copy, 5)
-    away = copy.rename(tmp_path / 'away')
-    for line in (DESIGNED, ':why 1'):
-        prompt.run(line)
-        assert capsys.readouterr().out == (
-            f'  {copy} is no longer there: it was moved or deleted; put it back, or open another\n'
-        )
-    away.rename(copy)
-    prompt.run(DESIGNED)
-    assert 'Charles Babbage' in capsys.readouterr().out
-
-
 def test_names_are_completed_from_a_bracket_or_a_capital(kb):
     prompt = Prompt(kb, 5)
     assert prompt.completions('Who designed the Analyt') == ['Who designed the Analytical Engine']

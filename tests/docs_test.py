@@ -79,7 +79,11 @@ def test_links_lead_to_files_and_headings_of_the_project(name):
 
 
 @pytest.mark.parametrize('name', CURRENT)
-def test_files_and_modules_that_a_page_names_exist(name):
+def test_files_modules_and_recipes_that_a_page_names_exist(name):
+    commands = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
+    for command in re.findall(commands, TEXTS[name]):
+        named = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
+        assert set(named) <= catalog.RECIPES.keys()
     roots = [REPO / of for of in ('', 'opql_jax', 'opql_jax/training')]
     for file in _FILE.findall(TEXTS[name]):
         assert file.startswith('t5x/') or any((root / file).exists() for root in roots), file
@@ -107,14 +111,6 @@ def test_parameters_that_a_page_sets_are_those_of_the_code(name):
         set_by_page = f'{module}.{configurable}.{parameter}'
         assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), set_by_page
         assert re.search(rf'^    {parameter}: ', source, re.M), set_by_page
-
-
-@pytest.mark.parametrize('name', CURRENT)
-def test_recipes_that_a_page_names_exist(name):
-    commands = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
-    for command in re.findall(commands, TEXTS[name]):
-        named = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
-        assert set(named) <= catalog.RECIPES.keys()
 
 
 def test_pages_are_short_and_lines_of_the_readme_fit_a_screen():

@@ -1,4 +1,4 @@
-"""Texts that are in memory become the same knowledge base as files of them."""
+"""Texts that are in memory become a knowledge base."""
 
 import numpy as np
 import pandas as pd

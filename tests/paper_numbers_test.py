@@ -100,17 +100,11 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     assert (POSITIVES, NEGATIVES, AVERAGED_MENTIONS) == (2, 8, 5)  # 2.5, 2.5 and 2.4
 
 
-@pytest.mark.parametrize(
-    ('name', 'room'),
-    [
-        ('entities', 3),
-        ('relations', MARKUP_ROOM),
-        ('opql-lm-pretrained', 4 + 16),
-        ('entities-metaqa', 3),
-        ('align-metaqa', MARKUP_ROOM),
-        ('align-mentions-msf', 3),
-    ],
-)
+ROOM = {'entities': 3, 'relations': MARKUP_ROOM, 'opql-lm-pretrained': 4 + 16, 'entities-metaqa': 3}
+ROOM |= {'align-metaqa': MARKUP_ROOM, 'align-mentions-msf': 3}
+
+
+@pytest.mark.parametrize('name, room', ROOM.items())
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
     piece = 128 - MARKUP_ROOM

@@ -126,16 +126,6 @@ def test_elements_are_trained_on_as_one_batch(world):
 
 
 @pytest.mark.slow
-def test_a_batch_without_one_number_of_hops_is_not_trained_on(world):
-    model = open_model('follow', world)
-    params, evaluate, batch = start(model), jax.jit(model.eval_fn), model.task.source[0]
-    two = stacked(batch, batch)
-    loss = lambda *hops: evaluate(params, two | {'hops': np.array(hops, np.int32)[:, None]})[0]
-    assert np.isfinite(loss(batch.hops, batch.hops))
-    assert all(np.isnan(loss(*hops)) for hops in ((1, 2), (3, 3), (0, 0)))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize('name', ['relations', 'follow'])
 def test_every_parameter_has_named_axes(name, world):
     model = open_model(name, world)

@@ -168,21 +168,6 @@ def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
         assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
 
 
-def test_a_sentence_stands_once_on_the_page_of_an_entity_and_mentions_are_links(client, kb):
-    name = 'Ingrid Solberg'
-    page = client.get('/entity', params={'name': name}).text
-    facts = re.findall(r'<li>(.*?<q>.*?)</q> <cite><a href="(.*?)"', page)
-    said = [(html.unescape(re.sub('.*<q>|<.*?>', '', text)), link) for text, link in facts]
-    assert len(set(said)) == len(said) > 3
-    for text, link in said:
-        (document,) = urllib.parse.parse_qs(html.unescape(link).partition('?')[2])['id']
-        assert text in kb.prepared.document_text(document)
-    (row,) = kb.entity(name).entities.tolist()
-    near = {kb.vocab.names[one.entity] for one in entity_graph.neighbours(kb, row)}
-    linked = re.findall(r'<a href="/entity\?name=(.*?)"', ''.join(text for text, _ in facts))
-    assert set(map(urllib.parse.unquote_plus, map(html.unescape, linked))) == near
-
-
 def test_every_link_of_every_page_leads_somewhere(client):
     seen, todo = set(), ['/']
     while todo:

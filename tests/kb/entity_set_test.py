@@ -91,14 +91,6 @@ def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
         kb.query(query)
 
 
-def test_an_ambiguous_name_is_told_with_what_it_may_mean(kb):
-    with pytest.raises(InputError, match="'Lind' may be 2 entities") as raised:
-        kb.entity('Lind')
-    told = str(raised.value)
-    assert 'Tomas Lind (person): Tomas Lind was a Swedish actor, born in Uppsala in 1930.' in told
-    assert 'Erik Lind (person): ' in told and 'Its music was composed by Erik Lind.' in told
-
-
 def test_what_is_no_name_relation_kind_or_count_is_told(kb, directed):
     for make, said, bad in (
         *((kb.entity, 'entity: ', bad) for bad in ('', ' ', None, 7, 'a\0')),

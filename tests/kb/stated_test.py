@@ -36,8 +36,6 @@ def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
 
 
 DOCUMENTS = {
-    'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
-    'appointed in 2009.',
     'guide': 'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the '
     'database Larder, which was written by Sven Aho.',
     'films': 'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.',

@@ -1,9 +1,5 @@
-"""Mentions and tables for entity_table_test.py, and what several devices make of them.
-
-    python tests/support/entity_table_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh computed, and in
-OUTPUT.MESH.hlo the compiled train step.
+"""Mentions and tables for entity_table_test.py; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what each mesh computed, and in OUTPUT.MESH.hlo the compiled train step.
 """
 
 import collections

@@ -13,15 +13,10 @@ MaskedMention = namedtuple('MaskedMention', 'tokens position entity')
 
 
 def mark_pair(passage, i, j, special, max_context, masked=True):
-    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]).
-
-    Not `masked`, names stay before their markers.
-
-    Either may come first in the text, but they do not overlap.
-
-    Other mentions stay visible, but for what they share with the masked ones; those of a third
-    entity that are whole are the context for L_el, `max_context` of them, evenly spread. Of several
-    with the same first token only the longest, which comes first, is.
+    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]); not `masked`,
+    names stay before their markers. Other mentions stay visible, but for what they share with the
+    masked ones; of those of a third entity that are whole `max_context`, evenly spread, are the
+    context for L_el: of several with the same first token the longest, which comes first.
     """
     tokens, starts, ends, entities = passage
     row, marks, place_of = [special.cls], {}, {}

@@ -1,9 +1,5 @@
-"""Memories and queries for search_test.py, and what several devices find in them.
-
-    python tests/support/search_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh found, and in
-OUTPUT.QUERIES.MESH.hlo the compiled gradient.
+"""Memories and queries for search_test.py; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what each mesh found, and in OUTPUT.QUERIES.MESH.hlo the compiled gradient.
 """
 
 import dataclasses

@@ -67,12 +67,8 @@ def _hidden(module):
 
 
 def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
-    """W_r^T [first ; second] of two spans of tokens, each the mean of its two ends; halves swapped
-    where the topic is second.
-
-    Args:
-        tokens: one row, from [CLS] to [SEP].
-        topic, target: (first token, last token).
+    """W_r^T [first ; second] of two spans (first, last), each the mean of its ends; halves swapped
+    where the topic is second. Tokens are from [CLS] to [SEP].
     """
     states = hidden(encoder, tokens)
     halves = [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]

@@ -81,13 +81,8 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 def write_untrained(
     prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
 ) -> pathlib.Path:
-    """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
-    random parameters, without training.
-
-    Args:
-        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the
-            same weight.
-        init_from: the run that it says it started from.
+    """A workdir as a run (of relations if None) leaves it after step 1, with random parameters;
+    `spread` multiplies W_r: fresh relations are so small that all answers weigh nearly the same.
     """
     prepared = Prepared(prepared)
     workdir = pathlib.Path(workdir)
