@@ -63,13 +63,10 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
         assert not (tmp_path / 'new').exists()
 
 
-@pytest.mark.parametrize(
-    ('given', 'said'),
-    [
+def test_a_process_that_is_not_told_where_to_meet_says_so():
+    for given, said in (
         ({'OPQL_PROCESS': '0'}, 'OPQL_COORDINATOR is not'),
         ({'OPQL_COORDINATOR': 'x:1', 'OPQL_PROCESS': 'one'}, 'whole numbers'),
-    ],
-)
-def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
-    with pytest.raises(InputError, match=said):
-        distributed.initialize({'OPQL_PROCESSES': '2', **given})
+    ):
+        with pytest.raises(InputError, match=said):
+            distributed.initialize({'OPQL_PROCESSES': '2', **given})

@@ -38,9 +38,8 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     assert kb.prepared.passages['doc_id'].to_pylist() == ['ada.txt', 'byron', '2']
 
 
-@pytest.mark.parametrize(
-    'texts, message',
-    [
+def test_what_is_no_text_is_refused(tmp_path):
+    for texts, message in (
         ([], 'texts: empty'),
         ({'Ada': TEXTS[0]}, 'texts: expected a list'),
         (pd.DataFrame({'text': ['a', 1]}), 'texts: the table cannot be read'),
@@ -49,9 +48,7 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
         ([TEXTS[0], TEXTS[1], ' '], r'^texts: 1 of 3 texts are bad.*: text 2: text: expected a'),
         (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),
         ('missing.txt', 'no such file'),
-    ],
-)
-def test_what_is_no_text_is_refused(texts, message, tmp_path):
-    with pytest.raises(InputError, match=message):
-        opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
-    assert not (tmp_path / 'kb' / 'manifest.json').exists()
+    ):
+        with pytest.raises(InputError, match=message):
+            opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
+        assert not (tmp_path / 'kb' / 'manifest.json').exists()

@@ -110,19 +110,6 @@ def test_sets_of_two_knowledge_bases_do_not_mix(kb, directed):
         directed & {'Oslo'}
 
 
-def test_a_member_says_its_path_with_sentences(kb, directed):
-    ((first, second),) = directed.follow('starring').paths('Clara Holm', most=1)
-    assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
-    assert second.ends == ('Night Ferry', 'Clara Holm') and second.relation == 'starring'
-    assert (second.title, second.document) == ('Night Ferry', 'ferry')
-    pieces = list(second.pieces())
-    assert [text for text, role in pieces if role == 'topic'] == ['Night Ferry']
-    assert [text for text, role in pieces if role == 'target'] == ['Clara Holm']
-    assert ''.join(text for text, _ in pieces) == second.sentence
-    assert second.sentence in films.DOCUMENTS['Night Ferry']
-    assert 0 < second.weight <= 1
-
-
 def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
     assert [path[-1].weight for path in directed.paths('Night Ferry', 1)] == [
         member.weight for member in directed if member.name == 'Night Ferry'

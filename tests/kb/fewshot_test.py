@@ -139,9 +139,8 @@ def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    'options, said',
-    [
+def test_what_cannot_be_scored_is_refused(folders, tmp_path):
+    for options, said in (
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(shots=0), '0 shots'),
         (dict(embedding='sum'), "it is one of 'pair', 'relation', 'relation masked', 'mean'"),
@@ -149,12 +148,10 @@ def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
         (dict(model_dir='nowhere', embedding='pair'), 'nowhere is not a released encoder'),
         (dict(relations=('near', 'far', 'under')), 'relations: .*has no sentence of far, under'),
-    ],
-)
-def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
-    with pytest.raises(InputError, match=said):
-        run(folders, tmp_path / 'out', **options)
-    assert not (tmp_path / 'out').exists()
+    ):
+        with pytest.raises(InputError, match=said):
+            run(folders, tmp_path / 'out', **options)
+        assert not (tmp_path / 'out').exists()
 
 
 def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path, seen):
