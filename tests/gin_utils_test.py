@@ -1,7 +1,6 @@
 """Gin at the edge: what a flag means, and what is refused."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -13,9 +12,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 
 from examples import table
-
-ROOT = pathlib.Path(__file__).parents[1]
-
+from forked_binaries import ROOT
 
 pytestmark = pytest.mark.usefixtures('fresh_gin')
 

@@ -1,11 +1,11 @@
 """Nothing is downloaded at run time, from preparing text to answering a question."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parents[1]
+from forked_binaries import ROOT
+
 WITHOUT_NETWORK = """
 import socket, sys
 

@@ -31,28 +31,22 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
 
 @table(f"""
     question | how | plain
-    Did “[Up]” or “[Down]” come out first? | least | When was {{}} released?
     Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released?
     Who is older, [Ann] or [Bob]? | least | When was {{}} born?
-    Is [Ann: person] or [Bob: person] older? | least | When was {{}} born?
     Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
     Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
     Of [Ann] and [Bob], who died last? | most | When did {{}} die?
     Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}?
     Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}?
-    Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {{}} have?
     Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN}
     Whose director was born first, [Up]'s or [Down]'s? | least | {BORN}
     Which film's director is younger, [Up] or [Down]? | most | {BORN}
     Do both films [Up] and [Down] have directors from the same country? | same | {OF}
-    Are director of film [Up] and director of film [Down] both from the same country? | same | {OF}
     Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER}
     Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from?
-    Do [Ann] and [Bob] share the same profession? | same | What is the profession of {{}}?
     Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}?
     Was [Ann] born before [Bob]? | less | When was {{}} born?
     Is [Ann: person] older than [Bob: person]? | less | When was {{}} born?
-    Did [Ann] open after [Bob]? | more | When did {{}} open?
     Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
 """)
 def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
@@ -69,7 +63,6 @@ def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
     Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
     Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
-    Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
     Was [Ann] born before 1970? | When was Ann born? | 1970
     Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
     Is [Ann] Norwegian? | What country is Ann from? | norwegian
@@ -77,7 +70,6 @@ def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
     Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
     Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
     Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
-    Does [Up] star [Ann]? | Who stars in Up? | Ann
     Did [Ann] sell the mill? | What did Ann sell? | mill
 """)
 def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question, plain, asked):
@@ -90,7 +82,6 @@ def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question,
     Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
     Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
     Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
-    Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
 """)
 def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plain, asked):
     assert asks(question) == (how, [plain.format('Up'), plain.format('Down')])
@@ -151,12 +142,8 @@ DOCUMENTS = {
 @table("""
     question | right
     Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
-    Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
     Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
     Is Cotter Moor higher than Alder Moor? | yes
-    Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
-    Did Amara Finch die before 1960? | yes
-    Are Amara Finch and Joel Stern from the same country? | no
     Are Casa Verde and Monte Alto in the same country? | yes
     Do the Harl Bridge and the Corve Bridge have the same designer? | no
     Was Joel Stern a Czech engineer? | yes
@@ -202,7 +189,6 @@ def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
 @table("""
     question | found
     Was Joel Stern a railway engineer? | Joel Stern: engineer
-    Was Monte Alto founded by Luis Vidal? | the text does not decide this
     Which moor is larger, Alder Moor or Cotter Moor? | the text does not decide this
 """)
 def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question, found):

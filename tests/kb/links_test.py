@@ -169,17 +169,6 @@ def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
     assert answers(whole) == right
 
 
-def test_a_file_with_another_name_outside_is_read_and_never_written(kb, right, tmp_path):
-    (tmp_path / 'outside').mkdir()
-    for number, name in enumerate(name for name in everything(kb) if (kb / name).is_file()):
-        os.link(kb / name, tmp_path / 'outside' / str(number))
-    before = state(tmp_path / 'outside')
-    assert answers(kb) == right
-    for command in ('add', 'remove', 'compact'):
-        assert not isinstance(run(command, kb), InputError)
-    assert state(tmp_path / 'outside') == before
-
-
 def bait(folder):
     """A user's folder with files of names that a knowledge base writes, at any depth."""
     names = 'topic.npy documents.parquet shard-00000.json manifest.json holiday.jpg .lock'.split()

@@ -18,20 +18,15 @@ def fact(sentence, topic, target):
     Who wrote Up? | Ann hasn't read it. Up was written by Bob. | Up | Bob | no
     Who did not like Up? | Ann did not like Up. | Up | Ann | no
     Who filmed Up? | Bob denied that he had filmed Up. | Up | Bob | yes
-    Where does Ann work? | Ann used to work in Oslo. | Ann | Oslo | yes
     Where does Ann live now? | In 2019 Ann moved to Oslo. | Ann | Oslo | no
     Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | yes
     Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | yes
     Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | no
-    Which firm owns Up? | Until 2017 Up belonged to Ann. | Up | Ann | yes
     Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | no
     Who runs Up? | Ann will run Up from May. | Up | Ann | yes
-    Who will run Up? | Ann will run Up from May. | Up | Ann | no
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
     When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | no
-    How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
-    When was Up rebuilt? | Up, burnt in 1703, was never rebuilt. | Up | 1703 | yes
 """)
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
     question, sentence, topic, target, denied

@@ -20,9 +20,6 @@ from examples import table
     what nationality is she | group
     what type of film is it | concept
     When he left, who kept it | person
-    In Oslo, Ada Low, who wrote it, was born when? | date
-    The mill stands on the bank of what river? | place
-    the films directed by it were in which genres | concept
     The actor who played it was born in which city? | place
     What is the name of the inn's owner? | person
     What is the capacity of the hall that he built? | quantity
@@ -33,7 +30,6 @@ from examples import table
     What prize did she win? | thing
     What are some cities in Wales? | place
     what did it cause |
-    somewhere whenever |
     A man who refused what? |
     What is "Where the City Ends" about? |
 """)
@@ -96,7 +92,6 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
 
 @table("""
     question | text | fits
-    When did it open? | late 12th century | 1
     When did it open? | during the reign of Ann | 0
     How many more miles is it? | 20 miles | 1
     What is the length of the film? | 90 minutes | 1
@@ -111,7 +106,6 @@ def test_words_that_name_nothing_may_be_what_is_asked_for(question, text, fits):
     question | fits
     Which painter came? | 1
     Which poet came? | 0
-    Which owner came? | 1
     Which town is it? | -1
 """)
 def test_what_a_document_says_it_is_about_is_nothing_else(question, fits):

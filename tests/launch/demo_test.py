@@ -1,6 +1,5 @@
 """The sample articles that `launch/demo.sh` indexes, and what it asks of them."""
 
-import pathlib
 import re
 import shlex
 
@@ -9,7 +8,8 @@ import pytest
 import opql_jax
 from opql_jax import cli
 
-ROOT = pathlib.Path(__file__).parents[2]
+from forked_binaries import ROOT
+
 SCRIPT = (ROOT / 'launch' / 'demo.sh').read_text(encoding='utf-8')
 RIGHT = [(1, 'Edith Marlowe'), (2, 'Port Ansel'), (3, 'Marrow Bay')]
 

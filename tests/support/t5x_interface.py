@@ -17,8 +17,6 @@ import pathlib
 import sys
 import types
 
-import jax.numpy as jnp
-
 import gin
 from opql_jax.core.errors import InputError
 
@@ -92,21 +90,6 @@ def configured(root: str, binary: str, files: list[str], bindings: list[str], na
         return gin.get_configurable(f't5x.{name}')()
     except Exception as error:  # gin's own cannot be pickled
         raise InputError(str(error)) from None
-
-
-def learning_rates(
-    root: str, files: list[str], bindings: list[str], steps: int
-) -> list[list[float]]:
-    """The rates of the first steps: with which the optimizer acts, and which t5x logs."""
-    schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
-    optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
-    # Which does not decay, and Adam's step for the same gradient each time is the rate.
-    params = {'encoder': {'norm': {'bias': jnp.ones(1)}}}
-    moments, rates = optimizer.init(params), []
-    for _ in range(steps):
-        updates, moments = optimizer.update(params, moments, params)
-        rates.append(-float(updates['encoder']['norm']['bias'][0]))
-    return [rates, [float(schedule(step)) for step in range(steps)]]
 
 
 if __name__ == '__main__':
