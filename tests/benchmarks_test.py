@@ -73,8 +73,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     else:
         ran = binaries.script(*command)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    lines = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert field in lines[-1]
+    assert field in [json.loads(line) for line in ran.stdout.splitlines()][-1]
 
 
 def _evidence(folder, data, binaries):

@@ -42,5 +42,4 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 def test_a_connection_would_be_noticed():
     use = "import urllib.request; urllib.request.urlopen('http://localhost:1')"
-    done = run(WITHOUT_NETWORK + use)
-    assert 'a connection is opened' in done.stderr
+    assert 'a connection is opened' in run(WITHOUT_NETWORK + use).stderr

@@ -65,8 +65,7 @@ def settings_of(fresh_gin, tmp_path):
     """By the name of a step, a function that gives its settings; ValueError if it states none."""
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
-        options = Options(tmp_path / 'out', tmp_path, **chosen)
-        built = catalog.find(f'paper/{name}').steps(options)
+        built = catalog.find(f'paper/{name}').steps(Options(tmp_path / 'out', tmp_path, **chosen))
         steps |= {step.name: step for step in built}
 
     def read(name):

@@ -61,8 +61,7 @@ def open_model(name, world, **settings):
 
 
 def start(model):
-    variables = model.get_initial_variables(jax.random.key(0), {})
-    return variables['params']
+    return model.get_initial_variables(jax.random.key(0), {})['params']
 
 
 def stacked(*batches):

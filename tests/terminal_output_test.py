@@ -114,8 +114,7 @@ def test_scores_and_counts(opql, tmp_path):
     file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
     answers = [f'{IN_TEXT}{FAKE}', NAMES[0]]
     ask = lambda text: {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
-    asked = [ask(QUESTION), ask('Who is Zorblax?')]
-    records.write(file, asked)
+    records.write(file, [ask(QUESTION), ask('Who is Zorblax?')])
     assert opql('evaluate', file, '--show', 9)[0] == 0
     code, out, _ = opql('evaluate', file, '--json')
     assert code == 0 and dangerous_in(json.dumps(json.loads(out), ensure_ascii=False))

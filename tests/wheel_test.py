@@ -110,8 +110,7 @@ def test_recipes_and_their_gin_files_come_along(run, root):
     shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
     assert f'out: {root}/work/runs/demo' in shown and '[to do]' in shown
     flags = ['--gin_file=gin/data/synthetic.gin', '--gin.KB=world', '--gin.DOCUMENTS=50']
-    planned = run('python', '-m', 'opql_jax.prepare', *flags, '--dry_run')
-    assert 'prepare.kb' in planned
+    assert 'prepare.kb' in run('python', '-m', 'opql_jax.prepare', *flags, '--dry_run')
 
 
 def test_the_package_is_the_installed_one_and_its_encoder_and_reader_open(run, root):

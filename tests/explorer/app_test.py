@@ -50,8 +50,7 @@ def snippets(page):
 
 def citations(page):
     """The sentences that a page of answers cites, by their numbers from 1, and their links."""
-    item = r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"'
-    found = re.findall(item, page)
+    found = re.findall(r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"', page)
     assert [number for number, _, _ in found] == [str(1 + at) for at in range(len(found))]
     plain = lambda text: html.unescape(re.sub('<.*?>', '', text))
     return [(plain(said), plain(link)) for _, said, link in found]
@@ -64,10 +63,8 @@ QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^
 def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(
     client, kb, asked, tmp_path, monkeypatch
 ):
-    ask = client.get('/', params={'q': asked}).text
-    (link,) = re.findall('href="(/snippets[^"]*)"', ask)
-    page = client.get(html.unescape(link))
-    query, python, http = snippets(page)
+    (link,) = re.findall('href="(/snippets[^"]*)"', client.get('/', params={'q': asked}).text)
+    query, python, http = snippets(client.get(html.unescape(link)))
     best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']
     assert kb.query(query).names[0] == best
     monkeypatch.chdir(tmp_path)  # it can be run anywhere
@@ -104,8 +101,7 @@ def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(c
 
 
 def test_a_citation_leads_to_its_sentence_in_its_document(client, kb):
-    page = client.get('/', params={'q': QUESTION}).text
-    found = citations(page)
+    found = citations(client.get('/', params={'q': QUESTION}).text)
     assert found
     for sentence, link in found:
         assert link.endswith('#cited')

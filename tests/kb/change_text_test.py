@@ -38,8 +38,7 @@ def documents(kb):
 
 
 def parts(kb):
-    folders = {path.name for path in kb.iterdir() if path.is_dir()}
-    return sorted(folders - {'encoder', 'cache'})
+    return sorted({path.name for path in kb.iterdir() if path.is_dir()} - {'encoder', 'cache'})
 
 
 def facts(kb):

@@ -41,8 +41,7 @@ def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeyp
     monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
     encoder, index = answerer._encoder, kb._index
-    found = ClosestSentences(kb.prepared, encoder, kb.memory, index)
-    rows, cosines = found.entries(question)
+    rows, cosines = ClosestSentences(kb.prepared, encoder, kb.memory, index).entries(question)
     sentences = [
         row['text'][start:end]
         for row in kb.prepared.passages.to_pylist()

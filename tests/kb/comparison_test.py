@@ -168,8 +168,7 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     answer = kb.ask('Who was born first, Joel Stern or Amara Finch?')
     values = [kb.ask(f'When was {name} born?') for name in ('Joel Stern', 'Amara Finch')]
     assert [part.names for part in answer.parts] == [value.names[:1] for value in values]
-    least = min(value.probabilities[0] for value in values)
-    assert answer.probabilities[0] == pytest.approx(least)
+    assert answer.probabilities[0] == pytest.approx(min(value.probabilities[0] for value in values))
 
 
 @table("""

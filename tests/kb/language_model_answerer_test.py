@@ -182,8 +182,7 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     # W_f is of the states below the entity memory, W_e of the last ones.
     assert (started['lm/w_f/kernel'] != started['encoder/w_e/kernel']).any()
 
-    start = str(world.root / 'entities')
-    told = world.run(tmp_path / 'names', names, init_from=start, num_steps=2)
+    told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'), num_steps=2)
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
     for name in linking:

@@ -127,8 +127,7 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
     np.testing.assert_array_equal(table[:count], params['entity_table'])
     places = collections.defaultdict(list)
-    passages = prepared.records.read(range(len(prepared.passages)))
-    for passage in passages:
+    for passage in prepared.records.read(range(len(prepared.passages))):
         for i, entity in enumerate(passage.entities.tolist()):
             places[entity].append((passage, i))
     embed = jax.jit(functools.partial(encoder.apply, method=encoder.mentions))

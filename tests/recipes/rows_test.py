@@ -297,8 +297,7 @@ def test_new_relations_are_held_out_and_evaluated_apart(group, data, tmp_path):
         assert models == {follower['INIT_FROM']}
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        every = {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
-        assert bound[f'{row}/all'] == evaluation | every
+        assert bound[f'{row}/all'] == evaluation | {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())

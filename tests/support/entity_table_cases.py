@@ -43,8 +43,7 @@ def make(name):
         draw = lambda *shape: rng.integers(-1, 2, shape).astype(np.float32)
     vectors, table = draw(M, DIM), draw(n, DIM)
     labels = rng.integers(0, n, M).astype(np.int32)
-    best = (vectors @ table.T).argmax(axis=1)
-    labels[:12] = best[:12]  # else hardly one would be right
+    labels[:12] = (vectors @ table.T).argmax(axis=1)[:12]  # else hardly one would be right
     labels[9:15] = -1
     case = Case(vectors, labels, table, rng.random(M).astype(np.float32))
     if name == 'odd':

@@ -122,5 +122,4 @@ def _question(rng, k, hops, names, targets):
 
 def _write(path, schema, columns):
     arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    tables.write_table(path, table.to_batches(), schema)
+    tables.write_table(path, pa.Table.from_arrays(arrays, schema=schema).to_batches(), schema)

@@ -72,8 +72,7 @@ def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
     """
     states = hidden(encoder, tokens)
     halves = [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]
-    pair = np.concatenate(halves)
-    code = unit(pair @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
+    code = unit(np.concatenate(halves) @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
     return np.roll(code, len(code) // 2) if topic > target else code
 
 
