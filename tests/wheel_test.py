@@ -105,14 +105,6 @@ def test_questions_are_answered_from_the_text(run, kb):
     assert 'articles/lord byron.txt' in [document['document'] for document in documents]
 
 
-def test_recipes_and_their_gin_files_come_along(run, root):
-    assert run('opql', 'recipes', 'list').startswith('demo ')
-    shown = run('opql', 'recipes', 'show', 'demo', '--percent', '50')
-    assert f'out: {root}/work/runs/demo' in shown and '[to do]' in shown
-    flags = ['--gin_file=gin/data/synthetic.gin', '--gin.KB=world', '--gin.DOCUMENTS=50']
-    assert 'prepare.kb' in run('python', '-m', 'opql_jax.prepare', *flags, '--dry_run')
-
-
 def test_the_package_is_the_installed_one_and_its_encoder_and_reader_open(run, root):
     script = (
         'import opql_jax; from opql_jax.models.reader import Reader; Reader.load(); '

@@ -38,6 +38,16 @@ def add(world, memory, text='extended', **options):
     inject(str(world / text), str(world / 'align'), str(memory), **options)
 
 
+def extend(root, name, base, documents, entities=()):
+    """Prepares a folder that continues another with (id, title, text), and names of entities."""
+    rows = [dict(zip(('id', 'title', 'text'), document)) for document in documents]
+    texts = records.write(root / f'{name}.jsonl', rows)
+    names = records.write(root / f'{name}.names', [{'id': entity} for entity in entities])
+    reader = JsonLines(str(texts), entities=str(names) if entities else None)
+    prepare(kb=str(root), text=name, reader=reader, extends=str(base))
+    return root / name
+
+
 def facts(kb, name):
     (hop,) = kb.ask(f'who directed [{name}]').hops
     return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}
@@ -56,10 +66,8 @@ def extended(world):
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
     shown = f'Zorblax was directed by {person}. It was shown twice.'
     texts = {'Zorblax': shown, 'Quonk': 'Quonk came after Zorblax.', 'Silent': 'Nobody says more.'}
-    new = [{'id': f'of {name}', 'title': name, 'text': text} for name, text in texts.items()]
-    reader = JsonLines(str(records.write(world / 'new.jsonl', new)))
-    prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
-    return Prepared(world / 'extended'), person
+    new = [(f'of {name}', name, text) for name, text in texts.items()]
+    return Prepared(extend(world, 'extended', old.directory, new)), person
 
 
 @pytest.fixture
@@ -201,7 +209,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert len(changed.manifest.segments) == 2
 
 
-def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, extend, tmp_path):
+def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
     said = r'embeddings of 0 more, but .* has \d+: inject its text'
     with pytest.raises(CheckpointError, match=said):
         open_kb(world, memory)
@@ -214,7 +222,7 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'text')
     names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
-    other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
+    other = extend(tmp_path, 'other', world / 'text', [('x', 'Zorblax', text)], names)
     assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
     forget = lambda _, memory, text: delete(str(text), str(memory), Selection(documents=('x',)))
     for use in (open_kb, add, forget):
@@ -233,27 +241,13 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
             delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
-@pytest.fixture
-def extend(tmp_path):
-    """Prepares a folder that continues another with a document, and names of entities."""
-
-    def extend(name, base, identifier, title, text, entities=()):
-        document = {'id': identifier, 'title': title, 'text': text}
-        texts = records.write(tmp_path / f'{name}.jsonl', [document])
-        names = records.write(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
-        reader = JsonLines(str(texts), entities=str(names) if entities else None)
-        prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
-        return tmp_path / name
-
-    return extend
-
-
 def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
-    world, memory, extend, monkeypatch
+    world, memory, tmp_path, monkeypatch
 ):
     known = Prepared(world / 'text').vocab.names[:4]
-    first = extend('first', world / 'text', 'a1', known[0], f'{known[0]} met {known[1]} once.')
-    second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
+    met = lambda id, a, b: [(id, known[a], f'{known[a]} met {known[b]} once.')]
+    first = extend(tmp_path, 'first', world / 'text', met('a1', 0, 1))
+    second = extend(tmp_path, 'second', first, met('a2', 2, 3))
 
     def overtaken(*arguments):
         monkeypatch.undo()
@@ -285,12 +279,11 @@ def test_actions_without_what_they_need_are_refused(tmp_path):
         update_memory.update_memory(action='compact', kb=str(tmp_path))
 
 
-def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
+def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, tmp_path):
     kb = pathlib.Path(shutil.copytree(world, tmp_path / 'kb'))
     shutil.copytree(kb / 'memory', kb / 'copy')
     names = Prepared(kb / 'text').vocab.names
-    more = extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.')
-    shutil.copytree(more, kb / 'more')
+    extend(kb, 'more', kb / 'text', [('m', names[0], f'{names[0]} met {names[1]} once.')])
     change = functools.partial(update_memory.update_memory, kb=str(kb))
     inject = functools.partial(change, action='inject', text='more')
     before = KBFolder(kb).read()
@@ -310,11 +303,8 @@ def other(world):
     """The prepared folder with other documents, some about an old entity, in which pairs recur."""
     known, people = Prepared(world / 'text').vocab.names[0], [f'Zed{i}' for i in range(9)]
     texts = [f'{a} met {b}. {b} met {known} and {a}.' for a, b in zip(people, people[1:])] * 2
-    titled = [{'title': text.split()[0], 'text': text} for text in texts]
-    documents = [document | {'id': f'z{i}'} for i, document in enumerate(titled)]
-    reader = JsonLines(str(records.write(world / 'other.jsonl', documents)))
-    prepare(kb=str(world), text='other', reader=reader, extends=str(world / 'text'))
-    return world / 'other'
+    documents = [(f'z{i}', text.split()[0], text) for i, text in enumerate(texts)]
+    return extend(world, 'other', world / 'text', documents)
 
 
 def contents(memory):

@@ -41,8 +41,7 @@ def test_dates_that_overlap_and_what_measures_something_else_have_none():
 
 
 def test_what_names_no_year_is_no_date():
-    for text in ('Tuesday', '9 June', 'soon', '1,994', '412 metres'):
-        assert date(text) is None, text
+    assert not any(map(date, ('Tuesday', '9 June', 'soon', '1,994', '412 metres')))
 
 
 def test_a_day_lies_in_its_year_and_a_year_in_no_day():

@@ -109,16 +109,9 @@ TINY = {
 # Of files that train an encoder of the size `tiny`: smaller sizes and batches.
 TINIER_SIZES = dict(hidden_size=16, num_heads=2, mlp_size=32, relation_dim=16, entity_dim=8)
 TINIER = {f'encoder.RelationEncoder.{name}': size for name, size in TINIER_SIZES.items()}
-BATCHES = {
-    'Entities': {'rows': 16},
-    'Relations': {'rows': 16},
-    'Align': {'rows': 16},
-    'AlignPassages': {'passages': 8, 'questions': 16},
-    'Follow': {'questions': 8},
-    'LinkNames': {'rows': 16},
-    'AnswerQuestions': {'rows': 8},
-    'Cloze': {'rows': 8},
-}
+BATCHES = dict.fromkeys(('Entities', 'Relations', 'Align', 'LinkNames'), {'rows': 16})
+BATCHES |= {'AlignPassages': {'passages': 8, 'questions': 16}, 'Follow': {'questions': 8}}
+BATCHES |= dict.fromkeys(('AnswerQuestions', 'Cloze'), {'rows': 8})
 
 
 def write_wikipedia(folder, pairs):

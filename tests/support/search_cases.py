@@ -31,8 +31,7 @@ ON_DEVICES = [(name, 'exact') for name in CASES]
 ON_DEVICES += [(name, 'approx') for name in ('few rows', 'many queries', 'passages')]
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
-GRADIENT_K = 7
-RECALL_K = 8
+GRADIENT_K, RECALL_K = 7, 8
 GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 

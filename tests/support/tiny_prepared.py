@@ -20,8 +20,7 @@ WORDS = (
     'the of and wrote built saw met near old river city song ship never later '
     'first again with from under'
 ).split()
-ENTITIES = 40
-PASSAGES = 120
+ENTITIES, PASSAGES = 40, 120
 SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True)
 SETTINGS |= dict(pair_mode='all', nested=False)
 SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
