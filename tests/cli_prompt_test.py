@@ -142,13 +142,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert terminal.shell.wait(60) == 0
 
 
-def test_names_are_completed_from_a_bracket_or_a_capital(kb):
-    prompt = Prompt(kb, 5)
-    assert prompt.completions('Who designed the Analyt') == ['Who designed the Analytical Engine']
-    assert prompt.completions('who was [ada lo') == ['who was [Ada Lovelace']
-    assert prompt.completions('who designed') == prompt.completions('Zzz') == []
-
-
 def test_a_sentence_is_forgotten_when_the_user_says_yes(kb, tmp_path, capsys, monkeypatch):
     copy = shutil.copytree(kb, tmp_path / 'kb')
     prompt = Prompt(copy, 5)

@@ -2,7 +2,6 @@
 
 import errno
 import html
-import itertools
 import json
 import re
 import shlex
@@ -24,7 +23,7 @@ pytest.importorskip('starlette', reason='the extra app is not installed')
 httpx = pytest.importorskip('httpx', reason='httpx is not installed')
 from starlette.testclient import TestClient
 
-from opql_jax.explorer import app, entity_graph, guard
+from opql_jax.explorer import app, guard
 from opql_jax.explorer.suggestions import suggest
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
@@ -152,16 +151,6 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     born = {name for name in documents if 'born in aarhus' in text(name)}
     found = client.get('/documents', params={'text': 'Born in Aarhus'}).text
     assert set(re.findall(r'/document\?id=(\w+)', found)) == born != set()
-
-
-def test_the_map_names_its_entities_whose_labels_do_not_overlap(kb, client):
-    drawn = entity_graph.draw_map(kb)
-    assert drawn == entity_graph.draw_map(kb) and drawn.picture in client.get('/map').text
-    box = r'<rect class="kind-\w+" x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"'
-    boxes = [tuple(map(float, found)) for found in re.findall(box, drawn.picture)]
-    assert len(boxes) > 5
-    for (x, y, width, height), (left, top, wide, high) in itertools.combinations(boxes, 2):
-        assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
 
 
 def test_every_link_of_every_page_leads_somewhere(client):

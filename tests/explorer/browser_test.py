@@ -151,21 +151,6 @@ def test_axe_finds_nothing(window, address, kind, scheme):
     assert [(one['id'], one['nodes'][0]['html']) for one in found] == []
 
 
-@pytest.mark.slow
-def test_graphs_are_enlarged_by_buttons(window, address):
-    page = window(address, viewport={'width': 390, 'height': 844})
-    page.goto('/map')
-    figure, graph = page.locator('figure'), page.locator('figure svg')
-    scrolled = lambda: figure.evaluate('figure => figure.scrollLeft / figure.scrollWidth')
-    assert scrolled() > 0.2  # it begins at its middle
-    before, at = graph.bounding_box()['width'], scrolled()
-    page.get_by_role('button', name='Enlarge').click()
-    assert graph.bounding_box()['width'] > 1.3 * before
-    assert scrolled() > at  # the middle stays in the middle
-    page.get_by_role('button', name='Reduce').click()
-    assert graph.bounding_box()['width'] == before
-
-
 PICTURES = {
     'answer': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 1280),
     'answer_narrow': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 390),

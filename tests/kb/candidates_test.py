@@ -13,7 +13,6 @@ from opql_jax.kb.text.candidates import (
     add_followed,
     as_years,
     features,
-    followed_features,
     read_candidates,
     with_step,
     without_parts,
@@ -148,17 +147,6 @@ def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
     unanswered = [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
     assert column(rows, 'unanswered') == pytest.approx(unanswered)
     assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
-
-
-def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    shares, fits = np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0])
-    rows = followed_features(shares, fits, PathFeatures(0.7, 1, 1))
-    assert column(rows, 'fit') == [0.7, 0.7, 0.7]
-    assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
-    assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
-    used = {FEATURES[place] for place in np.flatnonzero(rows.any(0))}
-    assert used == set('share fit sentences linked kind other'.split())
-    assert features([], evidence(), PathFeatures()).shape == (0, len(FEATURES))
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():

@@ -17,7 +17,7 @@ from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import Recipe, run, run_json_of, state_of
-from opql_jax.recipes.step import Function, Options, Output, Stage, Step, reads_of, stage, train
+from opql_jax.recipes.step import Function, Options, Output, Step, reads_of
 
 
 def write_number(path, number=0):
@@ -178,14 +178,6 @@ def test_what_a_step_names_below_the_output_is_an_output():
         outputs = [*(step.output for step in steps), 'articles']
         for path in (path for step in steps for path in reads_of(step) if str(path) != '.'):
             assert any(path.is_relative_to(output) for output in outputs), path
-
-
-def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_something(options):
-    own, default = stage('tiny', 'align', 700, 1e-3), Stage(('gin/runs/align.gin',))
-    for percent, steps, by_default in ((100, 700, None), (50, 350, 1000), (0, 2, 2)):
-        chosen = Options(options.out, options.data, percent=percent)
-        assert train('align', own, chosen).bindings['STEPS'] == steps
-        assert train('align', default, chosen).bindings.get('STEPS') == by_default
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):
