@@ -79,7 +79,14 @@ def test_links_lead_to_files_and_headings_of_the_project(name):
 
 
 @pytest.mark.parametrize('name', CURRENT)
-def test_files_modules_and_recipes_that_a_page_names_exist(name):
+def test_files_modules_recipes_and_macros_that_a_page_names_exist(name):
+    for line in TEXTS[name].replace('\\\n', ' ').splitlines():
+        named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
+        if not named or 'python -m opql_jax' not in line:
+            continue
+        text = '\n'.join(with_includes(REPO / path) for path in named)
+        macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
+        assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
     commands = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
     for command in re.findall(commands, TEXTS[name]):
         named = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
@@ -90,17 +97,6 @@ def test_files_modules_and_recipes_that_a_page_names_exist(name):
     for module in _MODULE.findall(TEXTS[name]):
         path = REPO / module.replace('.', '/')
         assert path.with_suffix('.py').exists() or (path / '__main__.py').exists(), module
-
-
-@pytest.mark.parametrize('name', CURRENT)
-def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
-    for line in TEXTS[name].replace('\\\n', ' ').splitlines():
-        named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
-        if not named or 'python -m opql_jax' not in line:
-            continue
-        text = '\n'.join(with_includes(REPO / path) for path in named)
-        macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
-        assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
 
 
 @pytest.mark.parametrize('name', TEXTS)

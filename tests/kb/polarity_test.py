@@ -27,9 +27,9 @@ def fact(sentence, topic, target):
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | not denied
     When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | not denied
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | denied
-     | Up may have been written by Ann. | Up | Ann | open
-     | Ann is said to own Up. | Ann | Up | open
-     | Up was written by Ann; it may be filmed. | Up | Ann | not open
+    | Up may have been written by Ann. | Up | Ann | open
+    | Ann is said to own Up. | Ann | Up | open
+    | Up was written by Ann; it may be filmed. | Up | Ann | not open
     Who is the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | left
     Who was the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | not left
     Who is the head of Up? | Ann left the meeting at nine. Up is old. | Up | Ann | not left
