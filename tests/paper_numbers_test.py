@@ -45,16 +45,10 @@ PAPER = """
     4.1 the mixture | opql-lm-webqsp | AnswerQuestions.mixing | 'embeddings'
     4.1 topics of a question | opql-lm-webqsp | AnswerQuestions.topics | 16
 """.replace('|\n', '|')
-OBJECTIVES = {
-    'entities': 'Entities',
-    'relations': 'Relations',
-    'opql-lm-pretrained': 'Cloze',
-    'opql-lm-webqsp': 'AnswerQuestions',
-    'entities-metaqa': 'Entities',
-    'align-metaqa': 'Align',
-    'align-mentions-msf': 'AlignPassages',
-    'follow-opql-metaqa-2-hop': 'Follow',
-}
+OBJECTIVES = dict.fromkeys(('entities', 'entities-metaqa'), 'Entities')
+OBJECTIVES |= {'relations': 'Relations', 'align-metaqa': 'Align', 'opql-lm-pretrained': 'Cloze'}
+OBJECTIVES |= {'opql-lm-webqsp': 'AnswerQuestions', 'align-mentions-msf': 'AlignPassages'}
+OBJECTIVES |= {'follow-opql-metaqa-2-hop': 'Follow'}
 FUNCTIONS = {'prepare': prepare, 'build_memory': build_memory, 'train': trainer.train}
 # The count of a batch, where it is not of rows.
 BATCHES = {'align-mentions-msf': 'passages', 'follow-opql-metaqa-2-hop': 'questions'}

@@ -59,9 +59,7 @@ QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^
 
 
 @pytest.mark.parametrize('asked', [QUESTION, *QUERIES])
-def test_what_was_asked_is_shown_as_query_python_and_http_that_find_the_same(
-    client, kb, asked, tmp_path, monkeypatch
-):
+def test_query_python_and_http_that_find_it_are_shown(client, kb, asked, tmp_path, monkeypatch):
     (link,) = re.findall('href="(/snippets[^"]*)"', client.get('/', params={'q': asked}).text)
     query, python, http = snippets(client.get(html.unescape(link)))
     best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']

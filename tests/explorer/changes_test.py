@@ -109,9 +109,7 @@ def test_what_was_forgotten_is_soon_on_no_disk(client, folder, no_garbage_collec
     assert last.status_code == 200 and kept() == []
 
 
-def test_a_sentence_is_forgotten_where_an_answer_rests_on_it_the_answer_changes_and_comes_back(
-    client, folder
-):
+def test_where_a_sentence_is_forgotten_the_answer_changes_and_comes_back(client, folder):
     before = documents(folder)
     page = client.get('/', params={'q': QUERY['q']})
     said = {fields['sentence']: fields for fields in forms(page, '/forget-sentence')}
@@ -248,9 +246,7 @@ def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_
 
 
 @pytest.mark.parametrize('error', [OSError(28, 'No space left'), KeyboardInterrupt()])
-def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(
-    folder, monkeypatch, error
-):
+def test_what_ends_the_making_of_a_version_is_told_to_all_changes(folder, monkeypatch, error):
     changes, before = Changes(folder), documents(folder)
     asked = [lambda: changes.add('Winter Tide', TEXT)] * 3
 
@@ -265,9 +261,7 @@ def test_what_ends_the_making_of_a_version_is_told_to_all_of_its_changes(
     assert [type(told) for told in together(changes, *asked)] == [str, InputError, InputError]
 
 
-def test_a_full_disk_is_told_changes_nothing_and_the_same_form_works_when_there_is_room(
-    client, folder
-):
+def test_a_full_disk_is_told_and_changes_nothing_until_there_is_room(client, folder):
     before = documents(folder)
     # Bytes that a file may have: of the lock, a table and the records.
     for size in (10, 10_000, 100_000):

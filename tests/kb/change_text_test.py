@@ -223,9 +223,7 @@ def test_only_what_is_new_is_recognised_and_encoded(river, half):
     'other',
     ['program', 'memory', 'memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy'],
 )
-def test_what_another_encoder_made_or_was_changed_or_damaged_is_made_again(
-    river, half, monkeypatch, caplog, other
-):
+def test_what_is_damaged_or_of_another_encoder_is_replaced(river, half, monkeypatch, caplog, other):
     if other == 'program':
         monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     elif other == 'memory':
@@ -240,9 +238,7 @@ def test_what_another_encoder_made_or_was_changed_or_damaged_is_made_again(
 
 
 @pytest.mark.parametrize(('lost', 'left'), [('memory', 'retrieval'), ('retrieval', 'memory')])
-def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
-    engine_folder, half, monkeypatch, lost, left
-):
+def test_what_another_encoder_left_is_not_completed(engine_folder, half, monkeypatch, lost, left):
     shutil.rmtree(half / lost)
     monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     said = f'{left} was made by another encoder or program: delete that'
@@ -253,9 +249,7 @@ def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
     assert verify(half, lambda said: None) == []
 
 
-def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_forgotten(
-    river, half, tmp_path
-):
+def test_updates_in_a_row_keep_each_number_and_none_of_what_is_forgotten(river, half, tmp_path):
     spain = {'text': BYRON['text'].replace('Greece to', 'Spain to')}
     changes = {
         'documents': lambda changed: changed.add(river),

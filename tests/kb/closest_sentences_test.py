@@ -26,9 +26,7 @@ DOCUMENTS = {
     In which system are requests for leave entered? | Perch
     Who is the head? | Yusuf Amrani
 """)
-def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(
-    kb, question, right
-):
+def test_a_question_that_names_nothing_is_answered_by_the_sentence_like_it(kb, question, right):
     answer = kb.ask(question)
     assert answer.question.topics == () and answer.names[0] == right
     (path, *_) = answer.paths(right)

@@ -139,9 +139,7 @@ DOCUMENTS = {
     Were Ada Holm and Kari Moe born in the same city? |
     Were Ada Holm and Kari Moe born in the same country? |
 """)
-def test_what_two_facts_say_together_is_the_answer_and_what_none_states_is_not_sure(
-    kb, question, right
-):
+def test_what_two_facts_say_together_is_the_answer_and_what_none_says_unsure(kb, question, right):
     answer = kb.ask(question)
     assert answer.names == [right] if right else not answer.is_sure
 

@@ -62,17 +62,12 @@ def test_a_query_never_has_a_text_of_its_support():
 
 
 SENTENCES = {
-    'wrote': ['long ago ann wrote emma', 'once again jo wrote lucy', 'later on max wrote the sea'],
-    'near': [
-        'the town rome near lake como',
-        'a village bonn near the river',
-        'old city york near the mill',
-    ],
-    'born': ['the poet ann born first', 'the king jo born never'],
-    'alone': ['the king max sang songs'],
+    'wrote': 'long ago ann wrote emma/once again jo wrote lucy/later on max wrote the sea',
+    'near': 'the town rome near lake como/a village bonn near the river/old city york near a mill',
+    'born': 'the poet ann born first/the king jo born never',
+    'alone': 'the king max sang songs',
 }
-
-
+SENTENCES = {relation: texts.split('/') for relation, texts in SENTENCES.items()}
 LEFT_OUT = {'the mentions overlap': 1, 'of a relation with fewer than 2 texts': 1}
 
 
@@ -117,9 +112,7 @@ def seen(monkeypatch):
 
 
 @pytest.mark.parametrize('embedding', fewshot.EMBEDDINGS[1:])
-def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
-    folders, tmp_path, seen, embedding
-):
+def test_embeddings_are_those_of_sentences_one_at_a_time(folders, tmp_path, seen, embedding):
     run(folders, tmp_path, embedding=embedding)
     encoder, params, _, _ = model_config.load(folders[0])
     tokenizer = load_tokenizer(folders[0])

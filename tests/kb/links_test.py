@@ -130,9 +130,7 @@ def with_each(folder, names, make, command, tmp_path, copy):
 
 @pytest.mark.parametrize('every', EVERY)
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
-def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads_to(
-    versions, tmp_path, make, every
-):
+def test_compact_leaves_alone_what_links_and_pipes_lead_to(versions, tmp_path, make, every):
     names, told = everything(versions)[::every], 0
     for name, kb, found in with_each(versions, names, make, 'compact', tmp_path, shutil.copy2):
         told += isinstance(found, InputError)
@@ -146,9 +144,7 @@ def test_compact_leaves_alone_what_any_file_or_folder_that_is_no_plain_one_leads
 @pytest.mark.parametrize('every', [pytest.param(16, id='some'), *EVERY[1:]])
 @pytest.mark.parametrize('make', MADE, ids=lambda make: make.__name__)
 @pytest.mark.parametrize('command', ['ask', 'add', 'remove'])
-def test_whatever_is_no_plain_file_or_folder_is_told_or_not_needed(
-    whole, right, tmp_path, command, make, every
-):
+def test_a_link_or_pipe_is_told_or_not_needed(whole, right, tmp_path, command, make, every):
     told = 0
     answering = ('manifest.json', *filter(None, KBFolder(whole).read().values()))
     needed = [name for name in everything(whole) if name.split('/')[0] in answering]
@@ -205,9 +201,7 @@ CASES += [(name, 'add') for name in FORGED if name.endswith(('one field', 'the c
 
 
 @pytest.mark.parametrize('forged, command', CASES)
-def test_a_forged_part_of_a_received_knowledge_base_leads_to_no_file_outside(
-    versions, whole, tmp_path, forged, command
-):
+def test_a_forged_part_leads_to_no_file_outside(versions, whole, tmp_path, forged, command):
     of = versions if command == 'compact' else whole
     kb = pathlib.Path(shutil.copytree(of, tmp_path / 'films.kb'))
     outside = bait(tmp_path / 'outside')

@@ -36,9 +36,7 @@ def fact(sentence, topic, target):
     Who is the director of Up? | Ann retired in May from Up. | Up | Ann | left
     Who is the founder of Up? | Ann, who died in May, founded Up. | Up | Ann | not left
 """)
-def test_a_sentence_denies_a_fact_leaves_it_open_or_says_who_has_left(
-    question, sentence, topic, target, found
-):
+def test_a_fact_is_denied_left_open_or_of_who_has_left(question, sentence, topic, target, found):
     of, which = fact(sentence, topic, target), found.removeprefix('not ')
     holds = {'open': leaves_open(of), 'denied': denies_answer(of, question)}
     holds['left'] = has_left(of, question)

@@ -125,9 +125,7 @@ def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path)
     assert not (kb / QUESTION_MAP).exists()
 
 
-def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(
-    original, kb, tmp_path, capsys
-):
+def test_the_command_trains_and_what_was_learnt_stays_until_deleted(original, kb, tmp_path, capsys):
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
     assert 'untrained' in capsys.readouterr().out
     learnt = opql_jax.open(kb).identity
@@ -138,9 +136,7 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
     assert opql_jax.open(kb).identity == opql_jax.open(original).identity
 
 
-def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
-    original, trained, tmp_path, monkeypatch
-):
+def test_probabilities_are_fitted_to_left_out_questions(original, trained, tmp_path, monkeypatch):
     kb, few = trained
     assert few.left_out == 0
     assert 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)

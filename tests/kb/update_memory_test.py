@@ -91,9 +91,7 @@ def assert_same(found, wanted):
             assert (entities, entries) == (e, n) and weights == pytest.approx(w, abs=1e-5), question
 
 
-def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(
-    world, extended, memory
-):
+def test_new_text_is_found_until_deleted_and_old_answers_stay(world, extended, memory):
     prepared, person = extended
     before = answers(open_kb(world, memory, 'text'))
     built = Memory.open(memory)
@@ -124,9 +122,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     assert len(kb.memory.manifest.segments) == 1
 
 
-def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(
-    world, extended, memory
-):
+def test_new_embeddings_stand_to_the_others_as_their_mentions_do(world, extended, memory):
     prepared, _ = extended
     add(world, memory)
     table = open_kb(world, memory)._params['entity_table']
@@ -183,9 +179,7 @@ def held(memory):
 
 
 @pytest.mark.parametrize('mentions', ['all', 'average'])
-def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(
-    world, tmp_path, mentions
-):
+def test_the_best_pairs_of_question_topics_are_added_to_a_memory(world, tmp_path, mentions):
     prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
     options = dict(max_pairs=40, min_count=2, mentions=mentions)
     tiny_training.write_memory(world / 'text', world / 'align', memory, **options)
@@ -241,9 +235,7 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
             delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
-def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
-    world, memory, tmp_path, monkeypatch
-):
+def test_of_two_injections_at_once_one_is_refused(world, memory, tmp_path, monkeypatch):
     known = Prepared(world / 'text').vocab.names[:4]
     met = lambda id, a, b: [(id, known[a], f'{known[a]} met {known[b]} once.')]
     first = extend(tmp_path, 'first', world / 'text', met('a1', 0, 1))
@@ -313,9 +305,7 @@ def contents(memory):
     return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))
 
 
-def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(
-    world, other, tmp_path
-):
+def test_a_memory_of_new_text_is_what_injecting_it_less_the_old_gives(world, other, tmp_path):
     old = len(Prepared(world / 'text').passages)
     made = lambda name, text, **options: Memory.open(
         tiny_training.write_memory(

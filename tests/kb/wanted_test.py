@@ -55,19 +55,10 @@ def asked_for(names=(), kinds=(), about=(), texts=()):
     return AskedFor(prepared, np.array(list(kinds)), pa.array(texts, pa.string()))
 
 
-NAMES = {
-    'Ada Low': 'person',
-    'Denmark': 'place',
-    'Horsens': 'place',
-    '40 km/h': 'quantity',
-    '90 seconds': 'quantity',
-    '2.5 m': 'quantity',
-    '440': 'quantity',
-    '1901': 'date',
-    '9 May 1901': 'date',
-    'Danish': 'group',
-    '08:03': 'person',
-}
+NAMES = dict.fromkeys(('Ada Low', '08:03'), 'person') | {'Danish': 'group'}
+NAMES |= dict.fromkeys(('Denmark', 'Horsens'), 'place')
+NAMES |= dict.fromkeys(('40 km/h', '90 seconds', '2.5 m', '440'), 'quantity')
+NAMES |= dict.fromkeys(('1901', '9 May 1901'), 'date')
 
 
 @table("""

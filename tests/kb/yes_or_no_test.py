@@ -107,9 +107,7 @@ def said(question, sentences, title=''):
     Does [Ada] live in [Harl]? | [Ada] left [Harl] for a week. | None
     Is [Ada] head of [Up]? | [Ada] was head of [Up] when [Abel] left it. | None
 """)
-def test_a_sentence_that_says_or_denies_all_that_is_asked_is_a_sure_answer(
-    question, sentence, word
-):
+def test_a_sentence_that_says_or_denies_all_that_is_asked_is_sure(question, sentence, word):
     assert said(question, sentence) == (None if word == 'None' else (word, True))
 
 

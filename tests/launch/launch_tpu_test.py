@@ -16,15 +16,9 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-TPU = {
-    'TPU_NAME': 'my-tpu',
-    'PROJECT': 'a-project',
-    'ZONE': 'us-west4-a',
-    'TPU_TYPE': 'v5litepod-16',
-    'RUNTIME_VERSION': 'v2-alpha-tpuv5-lite',
-    'POLL': '1',
-    'GRACE': '25',  # fifths of a second, see `Host`
-}
+TPU = dict(TPU_NAME='my-tpu', PROJECT='a-project', ZONE='us-west4-a', TPU_TYPE='v5litepod-16')
+# GRACE is in fifths of a second, see `Host`.
+TPU |= dict(RUNTIME_VERSION='v2-alpha-tpuv5-lite', POLL='1', GRACE='25')
 PLACE = ['--project=a-project', '--zone=us-west4-a']
 VM = ['gcloud', 'compute', 'tpus', 'tpu-vm']
 QUEUE = ['gcloud', 'compute', 'tpus', 'queued-resources']
