@@ -54,10 +54,8 @@ if importlib.util.find_spec('hypothesis'):
 
     # No deadline, because a first call compiles; the same examples in every run, so that a failure
     # repeats, and half as many as Hypothesis tries by default, since no later run would try others.
-    hypothesis.settings.register_profile(
-        'opql_jax', deadline=None, derandomize=True, max_examples=50
-    )
-    hypothesis.settings.load_profile('opql_jax')
+    hypothesis.settings.register_profile('ours', deadline=None, derandomize=True, max_examples=50)
+    hypothesis.settings.load_profile('ours')
 
 
 @pytest.fixture(scope='session')

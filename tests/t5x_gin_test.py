@@ -24,9 +24,7 @@ def files(binary):
     return ['gin/models/tiny.gin', 'gin/runs/relations.gin', f'gin/t5x/{binary}.gin']
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec('t5x') is None, reason='t5x is not installed; it is not on PyPI'
-)
+@pytest.mark.skipif(not importlib.util.find_spec('t5x'), reason='needs t5x, not on PyPI')
 def test_the_record_is_that_of_the_installed_t5x():
     with own_process() as call:  # in which nothing stands in
         assert call(t5x_interface.installed) == t5x_interface.recorded()

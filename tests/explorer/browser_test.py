@@ -32,9 +32,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='chromium is not instal
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed'
-LONG_NAME = (
-    'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
-)
+LONG_NAME = 'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-For'
 DOCUMENT = {
     'id': 'long',
     'title': LONG_NAME,

@@ -28,7 +28,7 @@ DOCUMENTS = {
 """)
 def test_beside_known_names_a_note_tells_of_an_unknown_one_and_the_nearest(kb, question, near):
     note = kb.ask(question).to_record(1).get('note', '')
-    assert near in note and ('no name' in note) == bool(near)
+    assert near in note and ('has no name' in note) == bool(near)
 
 
 def test_documents_found_for_an_unknown_name_come_with_a_note(kb):

@@ -134,21 +134,6 @@ def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
     ]
 
 
-def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
-    seen = evidence('1 0 0.5 a word', unanswered=0.25)
-    found = read_candidates(seen)
-    add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
-    assert [one.is_seen for one in found] == [True, True, False]
-    rows = features(found, seen, PathFeatures(0.9, 1))
-    assert column(rows, 'fit') == [0, 0.9, 0.9]
-    assert column(rows, 'sentences') == [0, 1, 1]
-    assert column(rows, 'read') == pytest.approx([0, *2 * [calibration.log_odds(0)]])
-    assert column(rows, 'read_share') == [1, 0, 0]
-    unanswered = [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
-    assert column(rows, 'unanswered') == pytest.approx(unanswered)
-    assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
-
-
 def test_the_last_step_is_read_about_what_the_step_before_found():
     seen = evidence('0 0 0.5 York*', unanswered=0.4)
     step = evidence('0 9 0.8 Leeds*\n1 0 0.1 York*', unanswered=0.05)

@@ -1,7 +1,6 @@
 """Sets of entities over plain text: what they hold, as which query, and by which paths."""
 
 import collections
-import dataclasses
 import math
 
 import jax
@@ -170,12 +169,3 @@ def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, q
     found = as_query(answer, kb.sets)
     assert str(found).startswith(query)  # then a kind, where words alone find something else
     assert found.names[0] == answer.names[0] and kb.query(str(found)) == found
-
-
-def test_of_several_that_have_a_name_the_one_that_is_an_answer_is_explained(kb):
-    answers = kb.ask('Who composed the music of Night Ferry?')
-    with pytest.raises(InputError, match="'Lind' may be 2 entities; write one of 'Tomas Lind'"):
-        answers.explain('Lind')
-    only = dict(entities=np.array([kb.vocab.id('Erik Lind')]), weights=np.ones(1, np.float32))
-    alone = dataclasses.replace(answers, **only)
-    assert alone.explain('Lind') == answers.explain('Erik Lind') != 'no fact leads there'

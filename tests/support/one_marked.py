@@ -43,15 +43,9 @@ def mark_pair(passage, i, j, special, max_context, masked=True):
     spread = [n * len(context) // max_context for n in range(max_context)]
     kept = range(len(context)) if len(context) <= max_context else spread
     array = lambda values: np.array(values, np.int32)
-    return MarkedPair(
-        array(row),
-        marks[i],
-        marks[j],
-        int(entities[i]),
-        int(entities[j]),
-        array([list(context)[n] for n in kept]),
-        array([list(context.values())[n] for n in kept]),
-    )
+    ends = marks[i], marks[j], int(entities[i]), int(entities[j])
+    of_context = (array([list(x)[n] for n in kept]) for x in (context, context.values()))
+    return MarkedPair(array(row), *ends, *of_context)
 
 
 def mask_mention(passage, i, special):

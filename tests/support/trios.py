@@ -62,17 +62,6 @@ Irène Joliot-Curie: Irène Joliot-Curie was a French chemist, the daughter of M
 ? Where was Marie Curie born? | Warsaw | born in Warsaw
 ? Where was the mother of Irène Joliot-Curie born? | Warsaw | born in Warsaw
 
-# company
-Norvale Systems: Norvale Systems is a software company that was founded by Helena Brandt in 2009.
-  Its headquarters are in Rotterdam.
-Helena Brandt: Helena Brandt is a Dutch engineer. She studied at Delft University of Technology
-  and lives in Utrecht.
-Quillfish: Quillfish is a text editor that was developed by Norvale Systems. It was released in
-  2014.
-? Who founded Norvale Systems? | Helena Brandt | founded by Helena Brandt
-? Where are the headquarters of the company that developed Quillfish? | Rotterdam | headquarters
-  are in Rotterdam
-
 # river
 Isar: The Isar is a river in Bavaria. It flows into the Danube near Deggendorf.
 Danube: The Danube is a river in Europe. It rises in the Black Forest and flows into the Black
