@@ -77,12 +77,8 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
 
 
 def _evidence(folder, data, binaries):
-    asked = {
-        'Who directed Night Ferry?': ['ferry'],
-        'Where was Clara Holm born?': ['holm'],
-        'Who is the mayor of Lima?': [],
-        'How tall is Mount Fuji?': [],
-    }
+    asked = {'Who directed Night Ferry?': ['ferry'], 'Where was Clara Holm born?': ['holm']}
+    asked |= {'Who is the mayor of Lima?': [], 'How tall is Mount Fuji?': []}
     lines = [{'question': text, 'supporting': of} for text, of in asked.items()]
     records.write(folder / 'asked.jsonl', lines)
 

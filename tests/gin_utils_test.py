@@ -26,7 +26,6 @@ def bindings(*flags):
 @table("""
     flag | binding
     --gin.DIR=runs/x | DIR='runs/x'
-    --gin.FILE=a=b | FILE='a=b'
     --gin.DIR='runs/x' | DIR='runs/x'
     --gin.QUOTE=it's | QUOTE="it's"
     --gin.RATE=3e-4 | RATE=3e-4
@@ -34,7 +33,6 @@ def bindings(*flags):
     --gin.SPLITS=('1-hop/dev', '2-hop/dev') | SPLITS=('1-hop/dev', '2-hop/dev')
     --gin.SEED=%OTHER | SEED=%OTHER
     --gin.train.stage=@objectives.Align() | train.stage=@objectives.Align()
-    -gin.STEPS=1 | STEPS=1
 """)
 def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
     assert bindings(flag) == [binding]

@@ -64,16 +64,13 @@ def run(environment, root):
 
     def run(*command):
         command = [environment / command[0], *map(str, command[1:])]
-        where = {'cwd': root / 'work', 'env': variables(root)}
+        somebody = {'HOME': str(root / 'home'), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
+        where = {'cwd': root / 'work', 'env': somebody}
         done = subprocess.run(command, capture_output=True, text=True, **where)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     return run
-
-
-def variables(root):
-    return {'HOME': str(root / 'home'), 'PATH': os.defpath, 'LANG': 'C.UTF-8'}
 
 
 @pytest.fixture(scope='module')

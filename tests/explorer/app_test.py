@@ -231,11 +231,6 @@ def test_what_is_no_fault_of_the_request_is_told_so(folder, tmp_path, monkeypatc
             moved.rename(tmp_path / 'elsewhere')
 
 
-def test_a_trained_model_has_no_pages(world):
-    with pytest.raises(InputError, match='a trained model'):
-        app.make_app(world)
-
-
 def test_with_a_token_nobody_gets_in_without_it(folder):
     """Under any name, as a server of all addresses has; a header is bytes, here UTF-8."""
     made = app.make_app(folder, hosts=None, token='sécret')
@@ -251,7 +246,9 @@ def test_with_a_token_nobody_gets_in_without_it(folder):
     assert 'HttpOnly' in let_in.headers['set-cookie'] and browser.get('/').status_code == 200
 
 
-def test_only_loopback_needs_no_token_and_a_port_in_use_is_told(folder):
+def test_what_cannot_be_served_is_told(folder, world):
+    with pytest.raises(InputError, match='a trained model'):
+        app.make_app(world)
     import socket
 
     with pytest.raises(InputError, match='can be reached from other machines: give a token'):

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse
 
-import opql_jax
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
@@ -110,14 +109,6 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     assert 'Charles Babbage' in titles and evidence.step is not None
     assert len(evidence.before) == len(evidence.named) == len(titles)
     assert kb.text_answerer.follow([kb.question(QUESTION)])[0].last is None
-
-
-def test_without_the_reader_no_passage_is_read(kb, trios_folder):
-    with opql_jax.open(trios_folder, reader=False) as opened:
-        answer = opened.ask(QUESTION)
-        assert opened.identity != kb.identity
-    assert answer.evidence is None and not answer.read and not answer.phrases
-    assert (answer.entities >= 0).all()
 
 
 @table("""

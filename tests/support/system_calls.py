@@ -51,11 +51,8 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
 
 def tried(folder: pathlib.Path, module: str, requests) -> list[Tried]:
     """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of
-    them, of different kinds.
-
-    A work has `before(folder)`, which makes the folder that it starts from, `run(folder)`,
-    `state(folder)`, what a reader finds, and `content(folder)`, all that must be the same after
-    each run. Both are JSON values.
+    them, of different kinds. A work has functions of a folder: `before` makes what it starts from,
+    `state` is what a reader finds, `content` all that must be the same after each `run`, as JSON.
     """
     environment = {'LD_PRELOAD': str(preload(folder)), 'PYTHONPATH': os.pathsep.join(sys.path)}
     environment |= {'JAX_PLATFORMS': 'cpu', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0'}

@@ -1,11 +1,5 @@
-"""What opql_jax calls and implements of t5x: names of parameters, recorded from t5x by this script,
-and a stand-in made of them.
-
-    python tests/support/t5x_interface.py   # where t5x is installed: writes t5x_interface.json anew
-
-`tests/t5x_gin_test.py` compares the record with t5x where that is installed. Elsewhere the
-stand-in lets gin read gin/t5x: its functions take the recorded parameters, and return what they are
-given.
+"""What opql_jax calls and implements of t5x: names of parameters, which this script records where
+t5x is installed, and a stand-in made of them, whose functions return what they are given.
 """
 
 import copy
@@ -73,10 +67,8 @@ def _stand_in() -> None:
 
 
 def configured(root: str, binary: str, files: list[str], bindings: list[str], name: str):
-    """What gin gives a function of t5x, such as 'trainer.Trainer', or the value of a macro.
-
-    Reads gin files and bindings of 'train' or 'infer' over the stand-in, which stays: for a process
-    of its own. InputError: whatever was wrong.
+    """What gin gives a function of t5x, such as 'trainer.Trainer', or the value of a macro; the
+    stand-in stays: for a process of its own. InputError: whatever was wrong.
     """
     _stand_in()
     sys.modules['__main__'] = sys.modules[f't5x.{binary}']
