@@ -190,9 +190,6 @@ def test_setup_lists_every_package():
     assert without_init == [], 'an __init__.py is missing'
 
 
-# The checker itself.
-
-
 @table("""
     module | imported | reason
     opql_jax.memory.build | opql_jax.models.encoder | downward

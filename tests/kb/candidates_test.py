@@ -117,7 +117,6 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
         ('1954', 0.05, 0),
         ('May 1955', 0, 0.25),
     ]
-    # Which takes no time.
     digits = evidence(f'0 0 0.4 1998 {"4" * 400} x\n1 0 0.2 1999')
     assert [len(one.text) for one in as_years(read_candidates(digits))] == [407, 4]
 

@@ -47,7 +47,6 @@ def test_nothing_but_the_two_is_an_answer(index):
             assert answer.names[0] == 'Orla Finch' and set(answer.names) <= two
             assert answer.probabilities[0] >= 0.5 and answer.paths(answer.names[0])
             assert not answer.is_sure
-        # What is compared in a way that is not understood is chosen from, too.
         answer = kb.ask('Who painted better ships, Orla Finch or Joel Stern?')
         assert answer.names[0] == 'Orla Finch' and not answer.is_sure
         assert 'compares in a way' in answer.to_record(1)['note']

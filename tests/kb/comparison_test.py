@@ -50,9 +50,7 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
     Was [Ann] born before 1970? | less | When was Ann born? | 1970
     Is [Ann] from [Norway: place]? | is | Where is Ann from? | Norway
     Is [Ann] Norwegian? | is | What country is Ann from? | norwegian
-    Is [Ann] a tea taster? | is | What is the profession of Ann? | taster
     Is the [Orla: place] a shallow stream? | is | What type of thing is the Orla? | stream
-    Was [Ann] married to [Bob]? | is | Who was Ann married to? | Bob
     Was the writer of [Up] born in [Ely: place]? | is | Where was the writer of Up born? | Ely
     Did [Ann] sell the mill? | is | What did Ann sell? | mill
     Were both [Up] and [Down] directed by [Ann]? | is | Who directed {{}}? | Ann
@@ -123,9 +121,7 @@ DOCUMENTS = {
     Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
     Is Cotter Moor higher than Alder Moor? | yes
     Are Casa Verde and Monte Alto in the same country? | yes
-    Do the Harl Bridge and the Corve Bridge have the same designer? | no
     Was Joel Stern a Czech engineer? | yes
-    Is Casa Verde in Portugal? | no
     Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
     Did Olwen Tarr buy the kiln? | yes
     Were Eva Dahl and Per Lund born in the same city? | no

@@ -15,7 +15,7 @@ from opql_jax.corpus.questions import read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
+from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.language_model import normalize_entity_table
@@ -54,13 +54,10 @@ def world(tmp_path_factory):
     return types.SimpleNamespace(**parts, run=run)
 
 
-def evaluate(world, model, memory, output):
-    asked = dict(questions=(str(world.root / 'asked.jsonl'),), output_dir=str(output))
-    return evaluate_sets(kb=str(world.root), **TEXT, model=model, memory=memory, **asked)['asked']
-
-
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
-    found = evaluate(world, 'lm', 'memory', tmp_path)
+    asked = dict(questions=(str(world.root / 'asked.jsonl'),), output_dir=str(tmp_path))
+    parts = dict(kb=str(world.root), **TEXT, model='lm', memory='memory')
+    found = evaluate(**parts, **asked)['asked']
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
     rows, cases = (read(tmp_path / f'asked.{name}.jsonl') for name in ('predictions', 'cases'))
     assert len(rows) == found['questions'] == 16
@@ -101,14 +98,6 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     task = stage.build(world.prepared, encoder, make_mesh(1))
     loss = jax.jit(lambda params: task.loss(params, task.source[0], task.memory, None)[0])
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
-
-
-def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
-    found = evaluate(world, 'eae', None, tmp_path)
-    assert 'retrieval_accuracy' not in found and found['questions'] == 16
-    row = read(tmp_path / 'asked.predictions.jsonl')[0]
-    assert row['traces'] == []
-    assert [answer['entity'] for answer in row['answers']] == row['without_memory']
 
 
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):

@@ -23,7 +23,6 @@ def fact(sentence, topic, target):
     Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | denied
     Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | not denied
     Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | not denied
-    Who runs Up? | Ann will run Up from May. | Up | Ann | denied
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | not denied
     When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | not denied
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | denied
@@ -33,7 +32,6 @@ def fact(sentence, topic, target):
     Who is the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | left
     Who was the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | not left
     Who is the head of Up? | Ann left the meeting at nine. Up is old. | Up | Ann | not left
-    Who is the director of Up? | Ann retired in May from Up. | Up | Ann | left
     Who is the founder of Up? | Ann, who died in May, founded Up. | Up | Ann | not left
 """)
 def test_a_fact_is_denied_left_open_or_of_who_has_left(question, sentence, topic, target, found):

@@ -30,7 +30,6 @@ CLAIMS = """
         Who is her husband? | Bo Orr | She married Bo Orr in 1900. | yes
         Who is his widow? | Bo Orr | Ann Low, the widow of Bo Orr, came. | no
         Who is the treasurer? | Bo Orr | Ann Low (treasurer), Bo Orr (secretary) came. | no
-        Who is his partner? | Bo Orr | His partner's son, Bo Orr, came. | no
         Who is his mother? | Liv Orr | Bo was born to Ted Orr and his wife Liv Orr. | yes
         Who is director of it? | Bo Orr | Bo Orr is assistant director of it. | no
     what is said of the second is not said of the first: has_rival
@@ -40,7 +39,6 @@ CLAIMS = """
         How many came in 2014? | We had 300 visitors, fewer than in 2014. | yes
         Who is the current mayor? | The first mayor was Bo. | yes
         Who edited it earlier? | It is edited by Bo from now on. | yes
-        Who was present at it? | Bo came, the first of many. | no
         Who is the deputy mayor? | The mayor is Bo. | yes
     whom a question names beside whom it asks for: is_named_beside
         Who was captain before Holt? | Rasmus Holt | yes
@@ -50,7 +48,6 @@ CLAIMS = """
         How much did the marrow of Ann Low weigh? | The marrow of Dodd weighed 9 kg. | yes
         How much did Ann Low's marrow weigh? | Dodd's and the marrow of Low weighed 9 kg. | no
         How old is the tower of the church? | The tower of the castle is 90 years old. | yes
-        How old is the tower of the church? | The tower of the old church is 90 years old. | no
         Who is director of the Lace Museum? | The director of the museum is Bo. | no
     a deed is of whom the sentence says it: is_deed_of_another
         Who paid for it? | Ann Low | Ann Low thanked the Rotary Club, which paid for it. | yes
@@ -64,7 +61,6 @@ CLAIMS = """
     who has a sister is not she: is_owner_only
         Who teaches there? | Ann Low | Ann Low's sister teaches there. | yes
         Who teaches there? | Ann Low | Ann Low, Bo's sister, teaches there. | no
-        Who is his father? | Ann Low | Bo was Ann Low's son. | no
     a mother is no man: is_of_other_sex
         Who was his father? | Prudence Orr | yes
         Who was his mother? | Sir Low Orr | yes

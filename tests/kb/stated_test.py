@@ -10,13 +10,10 @@ from examples import table
 @table("""
     question | sentence | stated
     Where was Ina Krog born? | Ina Krog is a native of Molde. | yes
-    When was Ina Krog born? | Ina Krog (1902–1971) was a chemist. | yes
     When was Ina Krog born? | Ina Krog joined the council in 1930. | no
     When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
     When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
-    Who acted in it? | It stars Liv Krog. | yes
     Who painted it? | Liv Krog took Larder home. | no
-    Who partnered with it? | Larder has a partnership with Krog. | yes
     When did the strike begin? | Ina Krog came in 1903, during the strike. | no
     Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
     It was founded by a man who died in what year? | Krog founded it in 1837. | no

@@ -74,12 +74,9 @@ def said(question, sentences, title=''):
     Did [Ada] lead the survey? | [Abel] led the survey instead of [Ada]. | no
     Did [Ada] lead the survey? | The survey was not led by [Abel], but by [Ada]. | yes
     Was the survey led by [Ada]? | The survey was not led by [Ada] but by [Abel]. | no
-    Did [Abel] lead the survey? | [Ada] taught [Abel], who led the survey. | yes
     Did [Ada] lead the survey? | [Ada] did not lead the first survey. | None
     Did [Ada] lead the survey in 1911? | In 1911 [Ada] did not lead the survey. | no
-    Did [Ada] lead the survey? | [Ada] did not fully lead the survey. | None
     Does [Ada] speak German? | [Ada] speaks neither French nor German. | no
-    Does [Ada] speak German? | [Ada] spoke German. | None
     Did [Ada] win the prize in 1911? | [Ada] won the prize in 1910. | None
     Did [Ada] win it in 1911? | [Ada] won it in 1910 and did not win it in 1911. | no
     # What is asked about may be a common noun.
@@ -93,14 +90,11 @@ def said(question, sentences, title=''):
     # Another value denies what there is one of.
     Does the [Harl] have six arches? | The [Harl] has four arches. | no
     Was the mill built in 1911? | The mill was built in 1910. | no
-    Was the mill visited by [Ada]? | The mill was visited by Abel Low. | None
-    Did [Ada] build the mill? | The mill was built by Abel Low. | no
     Did [Ada] win three medals? | [Ada] won two medals in Rome and one medal in Ulm. | None
     # What is over is denied of the present.
     Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl] until 2018. | no
     Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl]; Abel took over. | no
     Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. She bought it back in 1995. | None
-    Does [Ada] live in [Harl]? | [Ada] left [Harl] for a week. | None
     Is [Ada] head of [Up]? | [Ada] was head of [Up] when [Abel] left it. | None
 """)
 def test_a_sentence_that_says_or_denies_all_that_is_asked_is_sure(question, sentence, word):

@@ -38,9 +38,6 @@ def _file_digests(folder, manifest):
         assert (stated.bytes, stated.sha256) == (len(data), hashlib.sha256(data).hexdigest()), name
 
 
-# prepare: two parts of passages, and two of records.
-
-
 def _prepared_state(folder):
     try:
         prepared = Prepared(folder)
@@ -54,8 +51,6 @@ def _prepared_state(folder):
 _prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
 _corpus = lambda before: prepare_by_parts.write_corpus(before.parent)
 prepare = _work(_prepare, _prepared_state, _corpus)
-
-# A knowledge base of plain text: made, and changed.
 
 _TEXTS = TRIOS['engine'].documents
 _DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in _TEXTS.items()]
@@ -85,8 +80,6 @@ def _answering_state(folder):
 
 compact_kb = _work(compact_text, _answering_state, two_versions.write)
 
-# A memory: built, and changed in three ways.
-
 
 def _memory_state(folder):
     try:
@@ -111,8 +104,6 @@ inject, delete, compact = (
     _work(tiny_memories.UPDATES[name], _memory_state, _memory)
     for name in ('inject', 'delete', 'compact')
 )
-
-# A checkpoint, after which the one before it is removed.
 
 
 def _params(step):
@@ -152,8 +143,6 @@ def _predictions_state(folder):
 
 _predict = lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl')
 predictions = _work(_predict, _predictions_state)
-
-# The manifest of a knowledge base, which two runs may write at the same time.
 
 
 _kb_state = lambda folder: KBFolder(folder).read()
