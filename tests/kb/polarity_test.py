@@ -13,32 +13,49 @@ def fact(sentence, topic, target):
 
 
 @table("""
-    question | sentence | topic | target | found
-    Who wrote Up? | Up was not written by Ann. | Up | Ann | denied
-    Who wrote Up? | Ann hasn't read it. Up was written by Bob. | Up | Bob | not denied
-    Who did not like Up? | Ann did not like Up. | Up | Ann | not denied
-    Who filmed Up? | Bob denied that he had filmed Up. | Up | Bob | denied
-    Where does Ann live now? | In 2019 Ann moved to Oslo. | Ann | Oslo | not denied
-    Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | denied
-    Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | denied
-    Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | not denied
-    Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | not denied
-    Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | not denied
-    When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | not denied
-    Who is the head of Up? | The head of Up was then Ann. | Up | Ann | denied
-    | Up may have been written by Ann. | Up | Ann | open
-    | Ann is said to own Up. | Ann | Up | open
-    | Up was written by Ann; it may be filmed. | Up | Ann | not open
-    Who is the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | left
-    Who was the head of Up? | Ann left Up in May, and Bob took over. | Up | Ann | not left
-    Who is the head of Up? | Ann left the meeting at nine. Up is old. | Up | Ann | not left
-    Who is the founder of Up? | Ann, who died in May, founded Up. | Up | Ann | not left
+    question | sentence | topic | target | denied
+    Who wrote Up? | Up was not written by Ann. | Up | Ann | yes
+    Who wrote Up? | Ann hasn't read it. Up was written by Bob. | Up | Bob | no
+    Who wrote Up? | Ann, who never married, wrote Up. | Up | Ann | no
+    Who did not like Up? | Ann did not like Up. | Up | Ann | no
+    Who filmed Up? | Bob denied that he had filmed Up. | Up | Bob | yes
+    Where does Ann work? | Ann used to work in Oslo. | Ann | Oslo | yes
+    Where does Ann live now? | In 2019 Ann lived in Oslo. | Ann | Oslo | yes
+    Where does Ann live now? | In 2019 Ann moved to Oslo. | Ann | Oslo | no
+    Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | yes
+    Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | yes
+    Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | no
+    Which firm owns Up? | Until 2017 Up belonged to Ann. | Up | Ann | yes
+    Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | no
+    Who built Up? | Up is to be built by Ann from 2027. | Up | Ann | yes
+    Who runs Up? | Ann hopes to run Up. | Up | Ann | yes
+    Who runs Up? | Ann will run Up from May. | Up | Ann | yes
+    When was Up planned? | Up was planned in 1870 by Ann. | Up | 1870 | no
+    Who will run Up? | Ann will run Up from May. | Up | Ann | no
+    Who ran Up? | Ann was to have run Up, but fell ill. | Up | Ann | yes
+    Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
+    When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | no
+    When was Up opened? | Up was planned in 1905 and opened in 1910. | Up | 1910 | no
+    Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
+    How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
+    Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
+    When was Up rebuilt? | Up, burnt in 1703, was never rebuilt. | Up | 1703 | yes
 """)
-def test_a_fact_is_denied_left_open_or_of_who_has_left(question, sentence, topic, target, found):
-    of, which = fact(sentence, topic, target), found.removeprefix('not ')
-    holds = {'open': leaves_open(of), 'denied': denies_answer(of, question)}
-    holds['left'] = has_left(of, question)
-    assert holds[which] is (found == which)
+def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
+    question, sentence, topic, target, denied
+):
+    assert denies_answer(fact(sentence, topic, target), question) is (denied == 'yes')
+
+
+@table("""
+    sentence | topic | target | open
+    Up may have been written by Ann. | Up | Ann | yes
+    Ann is said to own Up. | Ann | Up | yes
+    Up was probably written by Ann. | Up | Ann | yes
+    Up was written by Ann; it may be filmed. | Up | Ann | no
+""")
+def test_a_hedge_leaves_a_fact_open(sentence, topic, target, open):
+    assert leaves_open(fact(sentence, topic, target)) is (open == 'yes')
 
 
 def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
@@ -52,3 +69,17 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
         assert answer.names[0] == 'Ivo Lang' and 'Edda Roth' in answer.names
         assert answer.probabilities[answer.names.index('Edda Roth')] < 0.5
         assert (answer.probabilities[:-1] >= answer.probabilities[1:]).all()
+
+
+@table("""
+    question | sentence | left
+    Who is the head of Up? | Ann left Up in May, and Bob took over. | yes
+    Who is the head of Up? | Ann has resigned as head of Up. | yes
+    Who was the head of Up? | Ann left Up in May, and Bob took over. | no
+    Who is the head of Up? | Ann left the meeting at nine. Up is old. | no
+    Who is the director of Up? | Ann retired in May from Up. | yes
+    Who is the founder of Up? | Ann, who died in May, founded Up. | no
+    Who is the mother of Up? | Ann, who died in May, had Up. | no
+""")
+def test_who_has_left_is_no_answer_of_today(question, sentence, left):
+    assert has_left(fact(sentence, 'Up', 'Ann'), question) is (left == 'yes')

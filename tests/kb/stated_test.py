@@ -10,13 +10,25 @@ from examples import table
 @table("""
     question | sentence | stated
     Where was Ina Krog born? | Ina Krog is a native of Molde. | yes
+    When was Ina Krog born? | Ina Krog (1902–1971) was a chemist. | yes
     When was Ina Krog born? | Ina Krog joined the council in 1930. | no
+    When did Ina Krog die? | She drowned in 1971. | yes
+    Who founded the Molde Press? | Ina Krog set up the Molde Press. | yes
+    Who is the mother of Ina Krog? | Ina Krog is the daughter of Liv Krog. | yes
+    Where did Ina Krog study? | She took her degree in Bergen. | yes
     When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
     When did Ina Krog join the choir? | Liv Krog left the choir in 1930. | no
+    Who acted in it? | It stars Liv Krog. | yes
+    What genre of film is it? | It is a 1993 comedy. | yes
+    Who painted the ceiling? | Its ceiling is by Liv Krog. | yes
     Who painted it? | Liv Krog took Larder home. | no
+    Who painted it? | The painter of Larder was Liv Krog. | yes
+    Who partnered with it? | Larder has a partnership with Krog. | yes
     When did the strike begin? | Ina Krog came in 1903, during the strike. | no
+    When did the strike begin? | The strike broke out in 1903. | yes
     Who built the Harl Bridge? | Her dive off the Harl Bridge made her famous. | no
     It was founded by a man who died in what year? | Krog founded it in 1837. | no
+    It was founded by a man who died in what year? | Krog died in 1884. | yes
 """)
 def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
     assert says(question, sentence) is (stated == 'yes')
@@ -24,15 +36,19 @@ def test_a_relation_is_stated_in_one_of_its_words(question, sentence, stated):
 
 @table("""
     sentence | goes_on
+    It was sold. | yes
     The clinic grew. | yes
     The vet of Heather Farm is Tilda Vane. | no
     The first director of Molde Press was Ina Krog. | no
+    The former chief editor of Reed is Jim Orr. | no
 """)
 def test_a_sentence_that_names_what_it_is_of_does_not_go_on(sentence, goes_on):
     assert bool(GOES_ON.match(sentence)) is (goes_on == 'yes')
 
 
 DOCUMENTS = {
+    'clinic': 'Birch Clinic is a small hospital in Harsk. Its director is Per Falk. Falk was '
+    'appointed in 2009.',
     'guide': 'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the '
     'database Larder, which was written by Sven Aho.',
     'films': 'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.',
@@ -58,14 +74,18 @@ DOCUMENTS = {
 
 @table("""
     question | answer | stated
+    Where is Birch Clinic? | Harsk | yes
+    Who wrote Larder? | Sven Aho | yes
     When was High Harbour released? | 1993 | no
     Who wrote Heron? | Sven Aho | no
     Who founded the National Rifle League? | Jim Orr | yes
     What nationality is the singer Anna Weiss? | German | no
+    When was Tom Brae born? | 1998 | yes
     When was Teo Sund born? | 1998 | no
     Who is the mayor of Skarn? | Rory Pine | no
     Where was Greta Poe born? | Brix | yes
     When did Ada Brun move to Ulm? | June | no
+    Who cast the tenor? | Abel Rudd | yes
     Who cast the treble? | Abel Rudd | no
     Where was Mole built? | Ulm | no
     When did Eva Lund marry Jon Peto? | 1990 | yes
