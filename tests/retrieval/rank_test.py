@@ -51,24 +51,6 @@ def test_a_title_that_the_first_passage_names_is_followed(index):
     assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
 
-def test_a_passage_that_names_the_title_of_the_first_is_found(index):
-    ranked = Ranker(index).rank(ask(index, 'What was to be fed to the brass machine?'), 5)
-    assert titles(index, ranked)[0] == 'Analytical Engine'
-    (found,) = [each for each in ranked if index.titles[each.passage] == 'Punched card']
-    engine = index.titles.index('Analytical Engine')
-    assert found.reason == rank.Reason('from_title', engine, engine)
-
-
-def test_three_hops_are_followed_and_no_more_than_asked_for(index):
-    machine = 'the machine that would have read paper with holes'
-    question = ask(index, f'In which town did the inventor of {machine} live?')
-    three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
-    one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
-    assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx((1 + 2 + 3) / 3)
-    names = ['Punched card', 'Analytical Engine', 'Charles Babbage']
-    assert titles(index, Ranker(index).rank(question, 3)) == names
-
-
 def test_many_questions_are_ranked_as_one_by_one(index):
     texts = [
         f'Where did the {noun} of {name} die?'
