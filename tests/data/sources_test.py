@@ -139,14 +139,6 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
         assert used.total() > 0.9 * 64
 
 
-def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepared):
-    for batch in batches(make('shared', prepared)):
-        rows = list(rows_of(batch.pairs))
-        count = collections.Counter((int(r['topic']), int(r['target'])) for r in rows)
-        anchors = [count[int(r['topic']), int(r['target'])] > 1 for r in rows]
-        assert [bool(r['anchor']) for r in rows] == anchors and np.mean(anchors) > 0.3
-
-
 def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
     rows = select_pair_rows(prepared, 'all', min_count=2, max_pairs=20)
     pairs = set(zip(*(prepared.pairs[name][rows].tolist() for name in ('topic', 'target'))))
