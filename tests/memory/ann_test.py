@@ -235,18 +235,6 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
         np.testing.assert_array_equal(rows, index.search(*queries, K)[1])
 
 
-@with_scann
-def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
-    folder, memory, index, changing
-):
-    queries = queries_near(memory, 1)
-    proposed = index.propose(*queries, index.depth, index.leaves)
-    delete(changing, entries=memory.ids[proposed[0]])
-    changed = Memory.open(changing)
-    found = open_index(folder, changed, TABLE).search(*queries, K)
-    np.testing.assert_array_equal(found[1], best_of(scores_of(queries, changed), K))
-
-
 def check_exact(found, memory):
     queries = queries_near(memory, 7)
     dense = scores_of(queries, memory)
