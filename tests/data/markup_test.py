@@ -27,7 +27,6 @@ NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=
 
 
 def apart(spans):
-    """The ordered pairs of spans that do not overlap, by their indices."""
     return [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
 
 

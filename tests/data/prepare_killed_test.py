@@ -18,7 +18,6 @@ def parts(folder):
 
 @pytest.fixture
 def made(monkeypatch):
-    """How often each kind of part was made."""
     counts = collections.Counter()
 
     def counted(name, make):
@@ -30,7 +29,6 @@ def made(monkeypatch):
 
 
 def interrupted(output, corpus):
-    """A run that ends before its manifest is written."""
     with pytest.MonkeyPatch.context() as patched:
 
         def stop(*_):

@@ -37,7 +37,6 @@ SAID = [
 
 
 def helps_where_it_answers(example):
-    """Whether just those passages are said to help in which an answer stands."""
     passages = {passage for passage, _, _ in example.answers}
     return passages == {i for i, helps in enumerate(example.supports) if helps}
 
@@ -122,7 +121,6 @@ def test_where_only_answers_are_known_they_count_beside_the_topic_or_as_a_title(
 
 
 def annotated(title, text, facts, apart):
-    """A document whose entities are called as the heads and tails of its facts."""
     called = sorted({name for head, _, tail in (*facts, *apart) for name in (head, tail)})
     found = ((m, name) for name in called for m in re.finditer(name, text))
     mentions = tuple(Mention(m.start(), m.end(), f'X:{name}') for m, name in found)

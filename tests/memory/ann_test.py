@@ -40,7 +40,6 @@ from tiny_memories import digest_of_tree, table_of
 
 
 def scores_of(queries, memory, table=TABLE):
-    """All scores [B, N] in float64."""
     return np.concatenate(queries, axis=1).astype(np.float64) @ keys_of(memory, table).T
 
 
@@ -83,7 +82,6 @@ def index(folder, memory):
 
 @pytest.fixture(scope='module')
 def few(tmp_path_factory):
-    """A memory of 2,000 entries, and an index of it."""
     root = tmp_path_factory.mktemp('few')
     memory = make_memory(root / 'memory', 2000)
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +99,6 @@ def small(few, monkeypatch):
 
 @pytest.fixture
 def small_index(few, small, tmp_path):
-    """A copy of the index."""
     return pathlib.Path(shutil.copytree(few[1], tmp_path / 'index'))
 
 
@@ -295,7 +292,6 @@ def pickle_beside(directory):
 
 
 def list_pickle(directory):
-    """Makes the manifest list it, too."""
     pickle_beside(directory)
     listed = json.loads((directory / 'manifest.json').read_text())['files']
     edit(directory, files=listed | {'index-00000/scann_docids.pkl': {}})

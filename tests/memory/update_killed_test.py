@@ -98,9 +98,6 @@ def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     memory.verify()
 
 
-# Readers beside a writer.
-
-
 def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
     tiny.make(tmp_path)
     states, seen, stop = {}, {}, threading.Event()

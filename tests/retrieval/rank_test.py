@@ -113,7 +113,6 @@ def _by_definition(index, question) -> list[float]:
     best = [max(similar[p], *sentence[p]) for p in range(count)]
 
     def covers(p, chain):
-        """What p adds to a chain: words, named, titled."""
         had = {c: max((table[o, c] for o in chain), default=0) for c in columns}
         gained = sum(max(table[p, c] - had[c], 0) for c in columns) / highest
         known = {e for o in chain for e in named[o]}
@@ -124,7 +123,6 @@ def _by_definition(index, question) -> list[float]:
     sides = [(left, right) for pair in question.joined for left, right in (pair, pair[::-1])]
 
     def joins(p, chain):
-        """Whether the question joins the title of p with one of a chain."""
         titles_of = lambda rows: [index.title_entity[row] for row in rows]
         return any(
             index.title_entity[p] in left and set(right) & {*titles_of(chain)}
@@ -147,7 +145,6 @@ def _by_definition(index, question) -> list[float]:
     ends = {}  # of each way the sentence of its target that names the entity
 
     def gained_there(way, chain):
-        """The words of that sentence which the chain does not cover."""
         if way not in ends:
             return 0
         in_it = [c for c in columns if index.words_of_sentence[ends[way], c]]
