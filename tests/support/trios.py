@@ -13,6 +13,7 @@ Trio = namedtuple('Trio', 'documents asked')
 
 
 def write(folder: pathlib.Path, documents: dict[str, str]) -> pathlib.Path:
+    """Writes documents into a folder, a file each, and returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for title, text in documents.items():
         (folder / f'{fold(title)}.txt').write_text(f'{title}\n\n{text}\n', encoding='utf-8')
@@ -33,6 +34,7 @@ def read(trios: str) -> dict[str, Trio]:
     return found
 
 
+# A document that may be added to those of `engine`.
 SCHEUTZ = {
     'id': 'new',
     'title': 'Per Georg Scheutz',
@@ -61,6 +63,17 @@ Irène Joliot-Curie: Irène Joliot-Curie was a French chemist, the daughter of M
   the Nobel Prize in Chemistry in 1935.
 ? Where was Marie Curie born? | Warsaw | born in Warsaw
 ? Where was the mother of Irène Joliot-Curie born? | Warsaw | born in Warsaw
+
+# company
+Norvale Systems: Norvale Systems is a software company that was founded by Helena Brandt in 2009.
+  Its headquarters are in Rotterdam.
+Helena Brandt: Helena Brandt is a Dutch engineer. She studied at Delft University of Technology
+  and lives in Utrecht.
+Quillfish: Quillfish is a text editor that was developed by Norvale Systems. It was released in
+  2014.
+? Who founded Norvale Systems? | Helena Brandt | founded by Helena Brandt
+? Where are the headquarters of the company that developed Quillfish? | Rotterdam | headquarters
+  are in Rotterdam
 
 # river
 Isar: The Isar is a river in Bavaria. It flows into the Danube near Deggendorf.
