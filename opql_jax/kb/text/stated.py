@@ -1,8 +1,8 @@
 """Whether the sentence behind an answer states what the question asks, judged by its words.
 
 In a short text the reader may take any person for the founder, or the date of an election for a
-date of birth. An answer is less sure if its sentence has no word for the relation that is asked
-for, or is about something else; it may still be right.
+date of birth. An answer is not sure if its sentence has no word for the relation that is asked for,
+or is about something else; it may still be right.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from opql_jax.kb.text.wanted import is_person_noun, wanted_by
 from opql_jax.kb.text.word_lists import FORMS
 from opql_jax.retrieval.words import words_of
 
-# Facts of an answer that are checked; factors of its probability if all say it of another, and if
-# none states it. Without a reader the latter leaves it unsure; with one it is right nine times in
-# ten even then, if its probability is .75.
-_FACTS, _OF_ANOTHER, _UNSTATED, _UNSTATED_BUT_READ = 3, 0.1, calibration.SURE, 0.8
+# Facts of an answer that are checked; factors of its probability if none states it, which leaves
+# it unsure, and if all say it of another.
+_FACTS, _UNSTATED, _OF_ANOTHER = 3, calibration.SURE, 0.1
 _SENTENCE_ENDS = ('. ', '… ', '; ')
 # 'Who installed the gate at the mill?'
 _THING = re.compile(
@@ -84,8 +83,7 @@ def _states(answer: Answer, path: Path, step: str, relation: str) -> float:
         and _has_object(asked, near)
         and all(has_role(asked, name, sentence) for name in (*names, fact.target))
     )
-    unstated = _UNSTATED if answer.evidence is None else _UNSTATED_BUT_READ
-    return 1.0 if is_stated else unstated
+    return 1.0 if is_stated else _UNSTATED
 
 
 def _without_names(text: str, answer: Answer, kept: Collection[str] = ()) -> str:
