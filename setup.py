@@ -173,7 +173,8 @@ if __name__ == '__main__':  # launch/common.sh reads the lists
             'opql_jax.gin': ['**/*.gin', '**/*.tsv'],
             'opql_jax.explorer': ['templates/*.html', 'static/*'],
             'opql_jax.corpus': ['*.toml'],
-            'opql_jax.datasets': ['*.toml', 'written/*.txt'],
+            # What the reader is trained with, datasets/written, stays in the checkout.
+            'opql_jax.datasets': ['*.toml'],
             'opql_jax.recipes': ['*.toml'],
             'opql_jax.kb.text': ['*.toml'],
             'opql_jax_tasks': ['checksums.tsv'],

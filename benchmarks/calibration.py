@@ -44,8 +44,8 @@ from opql_jax.kb.text.text_kb import LOOKED_AT
 BINS, TOGETHER = 10, 8
 # L2 penalty on the weights of standardised features, bias excepted.
 DECAY = 1e-3
-# Sets that have text of another.
-KIN = {'articles': 'squad', 'pools': 'hotpotqa'}
+# Sets that have text of another, or such as it has.
+KIN = {'articles': 'squad', 'pools': 'hotpotqa', 'linked': 'written'}
 UNANSWERED = (
     'What is the shoe size of {}?',
     'Which football club does {} support?',

@@ -13,7 +13,8 @@ state them are left out of the text:
     pools       as many small knowledge bases, of six documents for one question of HotpotQA each,
                         half of them without what answers it
     films       some of MetaQA's films, and questions of one and two hops
-    written     as many small knowledge bases, of six documents that were written with questions
+    written     small knowledge bases of six documents that were written with questions
+    linked      the same of some twelve that name each other, and questions of several hops
     labelled    documents of Re-DocRED and T-REx, and questions of two hops made of their labels,
                 see comparisons.py
 """
@@ -29,7 +30,8 @@ from timing import DATA, make_parser, show
 
 from opql_jax.corpus.json_lines import write_json_lines
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.data import written_questions
+from opql_jax.data import linked_questions, written_questions
+from opql_jax.data.written_questions import WrittenQuestion
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.recipes.reader import is_left_out
 from opql_jax.recipes.retrieval import records
@@ -168,28 +170,48 @@ def pools(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
         yield list(of.values())[:POOL], [asked(question, spellings if has else ())]
 
 
+def in_pools(
+    texts: Sequence[tuple[Documents, Questions]],
+    size: int,
+    options: argparse.Namespace,
+    rng: np.random.Generator,
+) -> Texts:
+    """Knowledge bases of `size` texts each, with some of their questions."""
+    pools = [texts[start : start + size] for start in range(0, len(texts), size)]
+    for pool in pools:
+        questions = [question for _, of in pool for question in of]
+        kept = some(questions, max(options.questions // len(pools), 1), rng)
+        yield [document for of, _ in pool for document in of], kept
+
+
+def about(question: WrittenQuestion) -> dict:
+    """A question that was written, with its answers."""
+    return asked({'id': question.text, 'question': question.text}, question.answers)
+
+
 def written(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
     """Documents that were written with questions, and that the reader was not trained with."""
-    found = [one for one in written_questions.documents() if is_left_out(one.title)]
-    found = some(found, len(found), rng)
-    pools = [found[start : start + POOL] for start in range(0, len(found), POOL)]
-    for pool in pools:
-        kept = [
-            {
-                'id': one.title,
-                'title': one.title,
-                'text': '\n\n'.join(p.text for p in one.paragraphs),
-            }
-            for one in pool
-        ]
-        questions = [
-            asked({'id': question.text, 'question': question.text}, question.answers)
-            for one in pool
-            for paragraph in one.paragraphs
-            for question in paragraph.questions
-            if not question.verdict
-        ]
-        yield kept, some(questions, max(options.questions // len(pools), 1), rng)
+    texts = []
+    for one in written_questions.documents():
+        text = '\n\n'.join(paragraph.text for paragraph in one.paragraphs)
+        questions = [of for paragraph in one.paragraphs for of in paragraph.questions]
+        if is_left_out(one.title):
+            document = {'id': one.title, 'title': one.title, 'text': text}
+            texts.append(([document], [about(of) for of in questions if not of.verdict]))
+    yield from in_pools(some(texts, options.documents // 2, rng), POOL, options, rng)
+
+
+def linked(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
+    """The same of sets of documents that name each other, two sets together."""
+    texts = [
+        (
+            [{'id': title, 'title': title, 'text': text} for title, text in one.documents.items()],
+            [about(question) for question, _ in one.questions if not question.verdict],
+        )
+        for one in linked_questions.linked_sets()
+        if is_left_out(one.name)
+    ]
+    yield from in_pools(some(texts, options.documents // 16, rng), 2, options, rng)
 
 
 def films(options: argparse.Namespace, rng: np.random.Generator) -> Texts:
@@ -234,6 +256,7 @@ SETS = {
     'pools': pools,
     'films': films,
     'written': written,
+    'linked': linked,
 }
 
 if __name__ == '__main__':

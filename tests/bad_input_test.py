@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from opql_jax.data import markup
 from opql_jax.data.prepared import Prepared
 
 import records
@@ -15,7 +14,6 @@ from examples import table
 from forked_binaries import ENCODER, ROOT
 from question_records import question_record
 
-# The gin file of a binary.
 GIN = {'prepare': 'data/jsonl', 'train': 'runs/entities', 'build_memory': 'runs/build_memory'}
 GIN |= {'eval': 'runs/eval', 'infer': 'runs/infer'}
 PROGRESS = re.compile(r'\d\d:\d\d:\d\d ')
@@ -37,7 +35,6 @@ def least(binary):
 
 @pytest.fixture
 def run(binaries, world, tmp_path):
-    """Runs a binary with settings, over a copy of a knowledge base."""
     kb = shutil.copytree(world, tmp_path / 'kb')
     asked = [question_record('q', f'who made [{Prepared(kb / "text").vocab.names[0]}]')]
     (kb / 'asked.jsonl').write_text(json.dumps(asked[0]))
@@ -76,20 +73,6 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
     assert rebuilt() == whole
 
 
-def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_path):
-    first, *others = documents()
-    lines = [{**first, 'text': first['text'] + ' and' * 150}, *others]
-    corpus = records.write(tmp_path / 'corpus.jsonl', lines)
-    for binary, settings in (
-        ('prepare', {'CORPUS': corpus, 'prepare.prepare.max_tokens': 136}),
-        ('train', {'TEXT': 'new', 'MODEL': 'trained'}),
-    ):
-        done = run(binary, **settings)
-        assert done.returncode == 0, done.stderr
-    longest = max(len(record.tokens) for record in Prepared(run.kb / 'new').records)
-    assert longest == 136 - markup.MARKUP_ROOM
-
-
 @table("""
     binary | setting | value | said
     infer | TEXT | /none | no such file; /none is not a prepared
@@ -100,7 +83,6 @@ def test_the_longest_passages_that_prepare_allows_can_be_trained_on(run, tmp_pat
     prepare | TEXT | /sys/new | ed: '/sys/new'
 """)
 def test_what_does_not_fit_together_is_named(run, tmp_path, binary, setting, value, said):
-    """Of full disks and broken ones see crash_test.py."""
     corpus = records.write(tmp_path / 'corpus.jsonl', documents())
     more = {'CORPUS': corpus} if binary == 'prepare' else {}
     line = complaint(run(binary, **more | {setting: value}))

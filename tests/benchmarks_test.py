@@ -73,24 +73,17 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     else:
         ran = binaries.script(*command)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    lines = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert field in lines[-1]
+    assert field in [json.loads(line) for line in ran.stdout.splitlines()][-1]
 
 
 def _evidence(folder, data, binaries):
-    """Makes questions about a knowledge base of films, and about others."""
-    asked = {
-        'Who directed Night Ferry?': ['ferry'],
-        'Where was Clara Holm born?': ['holm'],
-        'Who is the mayor of Lima?': [],
-        'How tall is Mount Fuji?': [],
-    }
+    asked = {'Who directed Night Ferry?': ['ferry'], 'Where was Clara Holm born?': ['holm']}
+    asked |= {'Who is the mayor of Lima?': [], 'How tall is Mount Fuji?': []}
     lines = [{'question': text, 'supporting': of} for text, of in asked.items()]
     records.write(folder / 'asked.jsonl', lines)
 
 
 def _films(folder, data, binaries):
-    """Makes a knowledge base of films, and questions about them."""
     kb = folder / 'sets' / 'films' / '0.kb'
     kb.parent.mkdir(parents=True)
     index_text([films.write(folder / 'films.jsonl')], kb, processes=1)
@@ -100,7 +93,6 @@ def _films(folder, data, binaries):
 
 
 def _comparisons(folder, data, binaries):
-    """Makes the questions that compare, and a knowledge base for two of them."""
     made, texts = folder / 'made.jsonl', folder / 'texts.jsonl'
     options = '--data', data, '--write', made, '--texts', texts
     done = binaries.script(BENCHMARKS / 'comparisons.py', *options)

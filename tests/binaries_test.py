@@ -21,7 +21,6 @@ FACT = re.compile(r'^ +(\d\.\d+)  (.+)\n {12}\[(.+) → (.+), in “.+”\]  (.+
 
 
 def snapshot(folder):
-    """Every path below a folder, with size and time of change."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob('*')}
 
 
@@ -50,8 +49,6 @@ def kb(world, tmp_path_factory):
 
 @pytest.fixture
 def succeed(binaries):
-    """Runs a binary, which must succeed; returns what it printed."""
-
     def succeed(binary, *flags):
         done = binaries(binary, *flags)
         assert done.returncode == 0, done.stderr

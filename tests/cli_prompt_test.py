@@ -63,7 +63,6 @@ class Terminal:
         os.close(self._leader)
 
     def read_until(self, text):
-        """What was shown up to a text."""
         while text.encode() not in self._rest:
             assert select.select([self._leader], [], [], 60)[0], self._rest
             self._rest += os.read(self._leader, 4096)
@@ -83,7 +82,6 @@ class Terminal:
         raise AssertionError('nothing comes of Ctrl-C')
 
     def say(self, line):
-        """Types a line when it is asked for; returns what was shown since the line before."""
         before = self.read_until('\n? ')
         self.type(f'{line}\n')
         self.read_until(line)
@@ -142,27 +140,6 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert 'Charles Babbage' in terminal.read_until('\n? ')
         terminal.type(':quit\n')  # while the answer that was stopped is still computed
         assert terminal.shell.wait(60) == 0
-
-
-def test_a_folder_that_vanishes_is_told_for_each_line_until_it_is_back(kb, tmp_path, capsys):
-    copy = shutil.copytree(kb, tmp_path / 'kb')
-    prompt = Prompt(copy, 5)
-    away = copy.rename(tmp_path / 'away')
-    for line in (DESIGNED, ':why 1'):
-        prompt.run(line)
-        assert capsys.readouterr().out == (
-            f'  {copy} is no longer there: it was moved or deleted; put it back, or open another\n'
-        )
-    away.rename(copy)
-    prompt.run(DESIGNED)
-    assert 'Charles Babbage' in capsys.readouterr().out
-
-
-def test_names_are_completed_from_a_bracket_or_a_capital(kb):
-    prompt = Prompt(kb, 5)
-    assert prompt.completions('Who designed the Analyt') == ['Who designed the Analytical Engine']
-    assert prompt.completions('who was [ada lo') == ['who was [Ada Lovelace']
-    assert prompt.completions('who designed') == prompt.completions('Zzz') == []
 
 
 def test_a_sentence_is_forgotten_when_the_user_says_yes(kb, tmp_path, capsys, monkeypatch):

@@ -54,10 +54,8 @@ if importlib.util.find_spec('hypothesis'):
 
     # No deadline, because a first call compiles; the same examples in every run, so that a failure
     # repeats, and half as many as Hypothesis tries by default, since no later run would try others.
-    hypothesis.settings.register_profile(
-        'opql_jax', deadline=None, derandomize=True, max_examples=50
-    )
-    hypothesis.settings.load_profile('opql_jax')
+    hypothesis.settings.register_profile('ours', deadline=None, derandomize=True, max_examples=50)
+    hypothesis.settings.load_profile('ours')
 
 
 @pytest.fixture(scope='session')
@@ -136,21 +134,12 @@ def fresh_gin():
 
 # Minutes each; a file stays in one process.
 LONGEST = (
-    'rows_test.py',
-    'docs_build_test.py',
-    'benchmarks_test.py',
-    'binaries_test.py',
-    'several_processes_test.py',
-    'links_test.py',
-    'bad_input_test.py',
-    'cli_prompt_test.py',
-    'step_test.py',
-    'crash_test.py',
-    'forged_test.py',
-)
+    'rows docs_build benchmarks binaries several_processes links bad_input cli_prompt step crash '
+    'forged'
+).split()
 
 
 def pytest_collection_modifyitems(items):
     """Sorts the longest files first, so that no process is left with one at the end."""
-    order = {name: place for place, name in enumerate(LONGEST)}
+    order = {f'{name}_test.py': place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))

@@ -1,7 +1,5 @@
 """Whatever ends a run, readers find the state before or after it, and a rerun completes it."""
 
-import collections
-
 import pytest
 
 import system_calls
@@ -22,7 +20,6 @@ def sample(tmp_path_factory):
 
 
 def check(tried, how, least):
-    """Asserts what must hold after each fault, and prints how many there were."""
     assert len(tried.outcomes) >= least
     for outcome in tried.outcomes:
         where = f'call {outcome.point}, {outcome.kind} {outcome.name}: {outcome.said}'
@@ -36,8 +33,6 @@ def check(tried, how, least):
             assert outcome.status == 1 or outcome.state == tried.new, where
         assert outcome.state in (tried.old, tried.new), where
         assert outcome.content == tried.content, where
-    kinds = collections.Counter(outcome.kind for outcome in tried.outcomes)
-    print(f'{how}: {len(tried.outcomes)} of {len(tried.calls)} calls: {dict(kinds)}')
 
 
 @pytest.mark.parametrize(('work', 'how'), CASES)

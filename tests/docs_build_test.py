@@ -1,14 +1,14 @@
 """The pages of docs/ build as `launch/docs.sh` builds them, where every warning is an error."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from forked_binaries import ROOT
+
 SCRIPT = (ROOT / 'launch' / 'docs.sh').read_text(encoding='utf-8')
 SPHINX = re.search(r'-m (sphinx .*-b html)', SCRIPT)
 

@@ -65,7 +65,6 @@ def anchors(text: str) -> set[str]:
 
 
 def links(name: str) -> list[str]:
-    """The links of a page that are no addresses on the web."""
     return [link for link in _LINK.findall(prose(TEXTS[name])) if not re.match(r'[a-z]+:', link)]
 
 
@@ -80,18 +79,13 @@ def test_links_lead_to_files_and_headings_of_the_project(name):
 
 
 @pytest.mark.parametrize('name', CURRENT)
-def test_files_and_modules_that_a_page_names_exist(name):
-    """Files are named from the root, or from the package."""
-    roots = [REPO / of for of in ('', 'opql_jax', 'opql_jax/training')]
-    for file in _FILE.findall(TEXTS[name]):
-        assert file.startswith('t5x/') or any((root / file).exists() for root in roots), file
-    for module in _MODULE.findall(TEXTS[name]):
-        path = REPO / module.replace('.', '/')
-        assert path.with_suffix('.py').exists() or (path / '__main__.py').exists(), module
-
-
-@pytest.mark.parametrize('name', CURRENT)
-def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
+def test_whatever_a_page_names_exists(name):
+    sources = (REPO / 'opql_jax').rglob('*.py')
+    source = '\n'.join(path.read_text(encoding='utf-8') for path in sources)
+    for module, configurable, parameter in _OBJECTIVE.findall(TEXTS[name]):
+        set_by_page = f'{module}.{configurable}.{parameter}'
+        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), set_by_page
+        assert re.search(rf'^    {parameter}: ', source, re.M), set_by_page
     for line in TEXTS[name].replace('\\\n', ' ').splitlines():
         named = re.findall(r'--gin_file=(gin/[\w/]+\.gin)', line)
         if not named or 'python -m opql_jax' not in line:
@@ -99,24 +93,16 @@ def test_macros_that_a_page_sets_stand_in_its_gin_files(name):
         text = '\n'.join(with_includes(REPO / path) for path in named)
         macros = set(re.findall(r'^([A-Z]\w*) = ', text, re.M))
         assert set(re.findall(r'--gin\.([A-Z][A-Z_]*)=', line)) <= macros, line
-
-
-@pytest.mark.parametrize('name', TEXTS)
-def test_parameters_that_a_page_sets_are_those_of_the_code(name):
-    sources = (REPO / 'opql_jax').rglob('*.py')
-    source = '\n'.join(path.read_text(encoding='utf-8') for path in sources)
-    for module, configurable, parameter in _OBJECTIVE.findall(TEXTS[name]):
-        set_by_page = f'{module}.{configurable}.{parameter}'
-        assert re.search(rf'^(?:class|def) {configurable}\b', source, re.M), set_by_page
-        assert re.search(rf'^    {parameter}: ', source, re.M), set_by_page
-
-
-@pytest.mark.parametrize('name', CURRENT)
-def test_recipes_that_a_page_names_exist(name):
     commands = r'python -m opql_jax\.recipes (?:show|run|publish) ([^`#\n]*)'
     for command in re.findall(commands, TEXTS[name]):
         named = re.findall(r'(?<![-\w])[a-z][\w-]*/[\w-]+|\bdemo\b', command.split(' --')[0])
         assert set(named) <= catalog.RECIPES.keys()
+    roots = [REPO / of for of in ('', 'opql_jax', 'opql_jax/training')]
+    for file in _FILE.findall(TEXTS[name]):
+        assert file.startswith('t5x/') or any((root / file).exists() for root in roots), file
+    for module in _MODULE.findall(TEXTS[name]):
+        path = REPO / module.replace('.', '/')
+        assert path.with_suffix('.py').exists() or (path / '__main__.py').exists(), module
 
 
 def test_pages_are_short_and_lines_of_the_readme_fit_a_screen():
@@ -147,10 +133,8 @@ def test_figures_are_small_and_load_nothing(figure):
     assert not re.search(r'@font-face|@import|<script|<image|<foreignObject|url\((?!#)', text)
 
 
-def test_pictures_are_few_and_small_and_shown_by_a_page():
-    pictures = list((REPO / 'docs/figures').glob('*.png'))
-    assert len(pictures) <= 4
-    assert all(picture.stat().st_size < 120_000 for picture in pictures)
+def test_pictures_are_shown_by_a_page():
+    pictures = (REPO / 'docs/figures').glob('*.png')
     shown = {(REPO / name).parent / link for name in TEXTS for link in links(name)}
     assert {file.resolve() for file in shown} >= {*FIGURES, *pictures}
 
@@ -158,5 +142,4 @@ def test_pictures_are_few_and_small_and_shown_by_a_page():
 def test_every_page_of_the_docs_is_reached_from_the_index():
     docs = REPO / 'docs'
     linked = {(docs / link.partition('#')[0]).resolve() for link in links('docs/index.md')}
-    pages = {page for page in PAGES if page.is_relative_to(docs)}
-    assert pages - linked == {docs / 'index.md'}
+    assert {page for page in PAGES if page.is_relative_to(docs)} - linked == {docs / 'index.md'}

@@ -1,10 +1,8 @@
 """Gin at the edge: what a flag means, and what is refused."""
 
 import os
-import pathlib
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -14,32 +12,9 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 
 from examples import table
-
-ROOT = pathlib.Path(__file__).parents[1]
-
-CONFIG = """
-    from __gin__ import dynamic_registration
-    from opql_jax.datasets import jsonl
-    from opql_jax.data import prepare
-
-    OUT = %gin.REQUIRED
-    WORDS = 100
-
-    prepare.prepare:
-      kb = %OUT
-      reader = @jsonl.JsonLines()
-      wordpieces = %WORDS
-    jsonl.JsonLines.path = 'x.jsonl'
-"""
-
+from forked_binaries import ROOT
 
 pytestmark = pytest.mark.usefixtures('fresh_gin')
-
-
-@pytest.fixture
-def config(tmp_path):
-    (tmp_path / 'a.gin').write_text(textwrap.dedent(CONFIG))
-    return str(tmp_path / 'a.gin')
 
 
 def bindings(*flags):
@@ -48,16 +23,9 @@ def bindings(*flags):
     return [flag.removeprefix('--gin_bindings=') for flag in rewritten]
 
 
-def dry_run(config, *flags, capsys):
-    """The settings that `prepare` would use, as text."""
-    gin_utils.configure([config], bindings(*flags), prepare)(dry_run=True)
-    return capsys.readouterr().out
-
-
 @table("""
     flag | binding
     --gin.DIR=runs/x | DIR='runs/x'
-    --gin.FILE=a=b | FILE='a=b'
     --gin.DIR='runs/x' | DIR='runs/x'
     --gin.QUOTE=it's | QUOTE="it's"
     --gin.RATE=3e-4 | RATE=3e-4
@@ -65,17 +33,9 @@ def dry_run(config, *flags, capsys):
     --gin.SPLITS=('1-hop/dev', '2-hop/dev') | SPLITS=('1-hop/dev', '2-hop/dev')
     --gin.SEED=%OTHER | SEED=%OTHER
     --gin.train.stage=@objectives.Align() | train.stage=@objectives.Align()
-    -gin.STEPS=1 | STEPS=1
 """)
 def test_a_value_that_is_no_literal_and_no_reference_is_a_string(flag, binding):
     assert bindings(flag) == [binding]
-
-
-def test_macros_and_parameters_are_overridden_by_flags(config, capsys):
-    flags = '--gin.OUT=there', '--gin.WORDS=7', '--gin.prepare.prepare.max_tokens=9'
-    shown = dry_run(config, *flags, capsys=capsys)
-    assert 'wordpieces = 7' in shown and 'max_tokens = 9' in shown
-    assert "path='x.jsonl'" in shown  # the reader is made with its own bindings
 
 
 def test_files_of_the_repository_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
@@ -98,13 +58,10 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
         assert not (tmp_path / 'new').exists()
 
 
-@pytest.mark.parametrize(
-    ('given', 'said'),
-    [
+def test_a_process_that_is_not_told_where_to_meet_says_so():
+    for given, said in (
         ({'OPQL_PROCESS': '0'}, 'OPQL_COORDINATOR is not'),
         ({'OPQL_COORDINATOR': 'x:1', 'OPQL_PROCESS': 'one'}, 'whole numbers'),
-    ],
-)
-def test_a_process_that_is_not_told_where_to_meet_says_so(given, said):
-    with pytest.raises(InputError, match=said):
-        distributed.initialize({'OPQL_PROCESSES': '2', **given})
+    ):
+        with pytest.raises(InputError, match=said):
+            distributed.initialize({'OPQL_PROCESSES': '2', **given})

@@ -1,4 +1,4 @@
-"""Texts that are in memory become the same knowledge base as files of them."""
+"""Texts that are in memory become a knowledge base."""
 
 import numpy as np
 import pandas as pd
@@ -6,27 +6,12 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.text.index_text import index_text
 
 TEXTS = [
     'Ada Lovelace was an English mathematician. She was the daughter of Lord Byron.',
     'Lord Byron was an English poet. He died in Missolonghi in 1824.',
 ]
 TITLES = ['Ada Lovelace', 'Lord Byron']
-
-
-def documents(kb):
-    table = kb.prepared.passages
-    return list(zip(*(table[name].to_pylist() for name in ('doc_id', 'title', 'text'))))
-
-
-@pytest.fixture(scope='module')
-def of_files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('files')
-    for number, (title, text) in enumerate(zip(TITLES, TEXTS)):
-        (folder / f'{number}.txt').write_text(f'{title}\n\n{text}')
-    index_text([str(folder)], folder / 'kb', processes=1)
-    return opql_jax.open(folder / 'kb')
 
 
 @pytest.mark.parametrize(
@@ -40,11 +25,9 @@ def of_files(tmp_path_factory):
     ],
     ids=['a list', 'a DataFrame with gaps'],
 )
-def test_plain_text_say_what_files_say(texts, tmp_path, of_files):
+def test_texts_in_memory_are_answered_from(texts, tmp_path):
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
-    assert [row[1:] for row in documents(kb)] == [row[1:] for row in documents(of_files)]
-    question = 'Where did the father of Ada Lovelace die?'
-    assert kb.ask(question).names[0] == of_files.ask(question).names[0] == 'Missolonghi'
+    assert kb.ask('Where did the father of Ada Lovelace die?').names[0] == 'Missolonghi'
 
 
 def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
@@ -52,12 +35,11 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
     file.write_text(TEXTS[0])
     texts = [{'id': 'byron', 'text': TEXTS[1]}, file, 'Charles Babbage was a friend of Ada.']
     kb = opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
-    assert [row[0] for row in documents(kb)] == ['ada.txt', 'byron', '2']
+    assert kb.prepared.passages['doc_id'].to_pylist() == ['ada.txt', 'byron', '2']
 
 
-@pytest.mark.parametrize(
-    'texts, message',
-    [
+def test_what_is_no_text_is_refused(tmp_path):
+    for texts, message in (
         ([], 'texts: empty'),
         ({'Ada': TEXTS[0]}, 'texts: expected a list'),
         (pd.DataFrame({'text': ['a', 1]}), 'texts: the table cannot be read'),
@@ -66,9 +48,7 @@ def test_ids_are_kept_numbers_take_their_place_and_a_path_is_no_text(tmp_path):
         ([TEXTS[0], TEXTS[1], ' '], r'^texts: 1 of 3 texts are bad.*: text 2: text: expected a'),
         (pd.DataFrame({'body': TEXTS}), 'no column "text", but body'),
         ('missing.txt', 'no such file'),
-    ],
-)
-def test_what_is_no_text_is_refused(texts, message, tmp_path):
-    with pytest.raises(InputError, match=message):
-        opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
-    assert not (tmp_path / 'kb' / 'manifest.json').exists()
+    ):
+        with pytest.raises(InputError, match=message):
+            opql_jax.index(texts, out=tmp_path / 'kb', processes=1)
+        assert not (tmp_path / 'kb' / 'manifest.json').exists()

@@ -57,7 +57,6 @@ ABSENT = (
 
 
 def source_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """The Python files of the package and of the tasks."""
     return [file for name in ('opql_jax', 'tasks') for file in sorted((root / name).rglob('*.py'))]
 
 
@@ -165,15 +164,8 @@ print(json.dumps(errors))
 """  # noqa: E501
 
 
-# This repository.
-
-
 def test_the_repository_keeps_the_house_rules():
-    assert violations(REPO) == []
-
-
-def test_no_room_has_a_circle_of_imports():
-    assert circle(REPO) == []
+    assert violations(REPO) == [] == circle(REPO)
 
 
 def test_core_imports_without_the_optional_packages():
@@ -196,9 +188,6 @@ def test_setup_lists_every_package():
     assert set(listed) == {module_name(folder.relative_to(REPO)) for folder in folders}
     without_init = [folder for folder in folders if not (folder / '__init__.py').exists()]
     assert without_init == [], 'an __init__.py is missing'
-
-
-# The checker itself.
 
 
 @table("""

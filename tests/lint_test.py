@@ -1,12 +1,11 @@
 """Static checks of the repository, with the settings of pyproject.toml: ruff and mypy."""
 
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from forked_binaries import ROOT
 
 
 @pytest.mark.parametrize('command', ['ruff check', 'ruff format --check', 'mypy'])

@@ -1,11 +1,11 @@
 """Nothing is downloaded at run time, from preparing text to answering a question."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parents[1]
+from forked_binaries import ROOT
+
 WITHOUT_NETWORK = """
 import socket, sys
 
@@ -42,5 +42,4 @@ def test_no_connection_is_opened_from_text_to_answer(tmp_path):
 
 def test_a_connection_would_be_noticed():
     use = "import urllib.request; urllib.request.urlopen('http://localhost:1')"
-    done = run(WITHOUT_NETWORK + use)
-    assert 'a connection is opened' in done.stderr
+    assert 'a connection is opened' in run(WITHOUT_NETWORK + use).stderr

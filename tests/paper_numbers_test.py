@@ -45,16 +45,10 @@ PAPER = """
     4.1 the mixture | opql-lm-webqsp | AnswerQuestions.mixing | 'embeddings'
     4.1 topics of a question | opql-lm-webqsp | AnswerQuestions.topics | 16
 """.replace('|\n', '|')
-OBJECTIVES = {
-    'entities': 'Entities',
-    'relations': 'Relations',
-    'opql-lm-pretrained': 'Cloze',
-    'opql-lm-webqsp': 'AnswerQuestions',
-    'entities-metaqa': 'Entities',
-    'align-metaqa': 'Align',
-    'align-mentions-msf': 'AlignPassages',
-    'follow-opql-metaqa-2-hop': 'Follow',
-}
+OBJECTIVES = dict.fromkeys(('entities', 'entities-metaqa'), 'Entities')
+OBJECTIVES |= {'relations': 'Relations', 'align-metaqa': 'Align', 'opql-lm-pretrained': 'Cloze'}
+OBJECTIVES |= {'opql-lm-webqsp': 'AnswerQuestions', 'align-mentions-msf': 'AlignPassages'}
+OBJECTIVES |= {'follow-opql-metaqa-2-hop': 'Follow'}
 FUNCTIONS = {'prepare': prepare, 'build_memory': build_memory, 'train': trainer.train}
 # The count of a batch, where it is not of rows.
 BATCHES = {'align-mentions-msf': 'passages', 'follow-opql-metaqa-2-hop': 'questions'}
@@ -65,8 +59,7 @@ def settings_of(fresh_gin, tmp_path):
     """By the name of a step, a function that gives its settings; ValueError if it states none."""
     steps = {}
     for name, chosen in {'webqsp': {}, 'metaqa': {}, 'msf': {'system': 'drkit'}}.items():
-        options = Options(tmp_path / 'out', tmp_path, **chosen)
-        built = catalog.find(f'paper/{name}').steps(options)
+        built = catalog.find(f'paper/{name}').steps(Options(tmp_path / 'out', tmp_path, **chosen))
         steps |= {step.name: step for step in built}
 
     def read(name):
@@ -100,17 +93,11 @@ def test_the_files_state_the_numbers_of_the_paper(settings_of):
     assert (POSITIVES, NEGATIVES, AVERAGED_MENTIONS) == (2, 8, 5)  # 2.5, 2.5 and 2.4
 
 
-@pytest.mark.parametrize(
-    ('name', 'room'),
-    [
-        ('entities', 3),
-        ('relations', MARKUP_ROOM),
-        ('opql-lm-pretrained', 4 + 16),
-        ('entities-metaqa', 3),
-        ('align-metaqa', MARKUP_ROOM),
-        ('align-mentions-msf', 3),
-    ],
-)
+ROOM = {'entities': 3, 'relations': MARKUP_ROOM, 'opql-lm-pretrained': 4 + 16, 'entities-metaqa': 3}
+ROOM |= {'align-metaqa': MARKUP_ROOM, 'align-mentions-msf': 3}
+
+
+@pytest.mark.parametrize('name, room', ROOM.items())
 def test_the_buckets_hold_every_piece_and_divide_over_the_pods_of_the_page(settings_of, name, room):
     settings, objective = settings_of(name), f'objectives.{OBJECTIVES[name]}'
     piece = 128 - MARKUP_ROOM

@@ -14,7 +14,6 @@ from opql_jax.datasets.text_records import as_sources
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 
-import records
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
 from examples import table
 
@@ -108,19 +107,6 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path))
     code, out, _ = opql('ask')
     assert code == 0 and 'Blue Oven' in out
-
-
-def test_scores_and_counts(opql, tmp_path):
-    file = tmp_path / f'questions{IN_TEXT[:60]}\n.jsonl'
-    answers = [f'{IN_TEXT}{FAKE}', NAMES[0]]
-    ask = lambda text: {'id': text, 'question': f'{text} {IN_TEXT}{FAKE}', 'answers': answers}
-    asked = [ask(QUESTION), ask('Who is Zorblax?')]
-    records.write(file, asked)
-    assert opql('evaluate', file, '--show', 9)[0] == 0
-    code, out, _ = opql('evaluate', file, '--json')
-    assert code == 0 and dangerous_in(json.dumps(json.loads(out), ensure_ascii=False))
-    file.write_text(f'{{"{IN_TEXT}')
-    assert opql('evaluate', file)[0].startswith('error: ')
 
 
 def test_files_that_cannot_be_added(opql, tmp_path):

@@ -63,9 +63,6 @@ def test_unsafe_sources_are_seen(text):
     assert unsafe(text)
 
 
-# Checkpoints.
-
-
 @pytest.fixture
 def run(tmp_path):
     with Checkpoints(tmp_path / 'run') as checkpoints:
@@ -126,9 +123,6 @@ def test_a_checkpoint_that_names_an_array_much_larger_than_its_files_is_told_bef
     with Checkpoints(run, read_only=True) as checkpoints, pytest.raises(CheckpointError) as caught:
         checkpoints.load(1)
     assert 'names parameters of 206158430208 bytes, and has files of' in str(caught.value)
-
-
-# Tokenizers.
 
 
 NO_TOKENIZERS = ['', '[]', '{"version": "1.0"}', '{"model": {"type": "__reduce__"}}']

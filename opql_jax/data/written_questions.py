@@ -33,7 +33,7 @@ from opql_jax.data.reading_examples import (
     occurrences,
 )
 
-_FOLDER = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
+_WRITTEN = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
 _TITLE, _QUESTION, _ANSWER, _OR, _NONE = '# ', 'Q: ', 'A: ', ' | ', '-'
 # How often none, one, two and three paragraphs stand beside the one that is asked, and how many of
 # other documents are drawn among those of its own.
@@ -65,8 +65,16 @@ class WrittenDocument(NamedTuple):
 
 
 def documents() -> list[WrittenDocument]:
-    """All documents that come with the package."""
-    return [document for path in sorted(_FOLDER.glob('*.txt')) for document in read_written(path)]
+    """All documents of the checkout; InputError if this is an installed package."""
+    return [document for path in written_files() for document in read_written(path)]
+
+
+def written_files(of: str = '') -> list[pathlib.Path]:
+    """The files of what was written, in a folder of it; InputError if there are none."""
+    found = sorted((_WRITTEN / of).glob('*.txt'))
+    if not found:
+        raise InputError(f'{_WRITTEN / of} has no text: it is no part of the wheel, use a checkout')
+    return found
 
 
 def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
@@ -86,7 +94,7 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
             documents.append(WrittenDocument(line[len(_TITLE) :], []))
         elif is_answer:
             paragraph = documents[-1].paragraphs[-1]
-            question = _question(asked, line[len(_ANSWER) :], paragraph.text)
+            question = written_question(asked, line[len(_ANSWER) :], [paragraph.text])
             if question is None:
                 raise told('the answer is not in the paragraph')
             paragraph.questions.append(question)
@@ -106,13 +114,14 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
     return documents
 
 
-def _question(asked: str, answer: str, text: str) -> WrittenQuestion | None:
+def written_question(asked: str, answer: str, texts: Sequence[str]) -> WrittenQuestion | None:
+    """A question with its answer as it is written; None if this stands in none of the texts."""
     if answer == _NONE:
         return WrittenQuestion(asked, (), '')
     if answer in (YES, NO):
         return WrittenQuestion(asked, (), answer)
     answers = tuple(answer.split(_OR))
-    is_there = all(occurrences([answer], [text]) for answer in answers)
+    is_there = all(occurrences([answer], texts) for answer in answers)
     return WrittenQuestion(asked, answers, '') if is_there else None
 
 

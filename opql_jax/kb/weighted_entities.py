@@ -116,12 +116,15 @@ class WeightedEntities(abc.ABC):
         return [Passage(row['doc_id'], row['title'], row['text']) for row in rows]
 
     def explain(self, entity: str | int | None = None, top: int = 5) -> str:
-        """Why one entity is among these, or each of the `top` best: its paths, a fact a line."""
+        """Why one entity is among these, or each of the `top` best: its paths, a fact a line.
+
+        Before each of the best stands its probability, or its weight if it has none.
+        """
         if entity is not None:
             return _indented(self.paths(entity)) or 'no fact leads there'
         members = itertools.islice(self, top)
         return '\n'.join(
-            f'{member.weight:.3f} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}'
+            f'{_said(member)} {one_line(member.name)}\n{_indented(self.paths(member.id, 1))}'
             for member in members
         )
 
@@ -185,6 +188,11 @@ class WeightedEntities(abc.ABC):
             f'<div><div style="overflow-x:auto">{graph}</div><table><thead><tr>{head}</tr></thead>'
             f'<tbody>{rows}</tbody></table>{more}</div>'
         )
+
+
+def _said(member: Member) -> str:
+    known = member.probability
+    return f'{member.weight:.3f}' if known is None else f'{known:.2f}'
 
 
 def _indented(paths: list[Path]) -> str:

@@ -1,4 +1,4 @@
-"""The reader, trained in eight stages on public questions and labelled sentences, and its release.
+"""The reader, trained in eleven stages on public questions and labelled sentences, and its release.
 
 The first stage reads single sentences and short passages, the second what `opql retrieve` finds for
 questions of several hops, the third all kinds, with whole documents that do not state what they are
@@ -6,10 +6,12 @@ asked for, and films. The fourth adds all other questions that people asked: abo
 articles, and the steps of those of several hops; the fifth and the sixth read them again, without
 short ones. The seventh adds made paragraphs, in which several persons have and do the same kinds of
 things; that of the released weights read the first three again in place of the fifth. The eighth
-adds documents that were written for this, with questions. What is released is the mean of the
-weights after the last two. Three of ten of the questions of several hops are left out, by their
-ids, and of the written documents, by their titles: the weights of `kb.calibration` are fitted to
-them, and figures are of them.
+adds documents that were written for this, with questions; the ninth reads them again, the tenth and
+the eleventh also sets of documents that name each other. Those of the released weights read the
+documents as they came: nearly half in the eighth, the last sixth in the eleventh alone. What is
+released is the mean of the weights after the eighth, the tenth and the eleventh. Three of ten of
+the questions of several hops are left out, by their ids, and of what was written, by its titles:
+the weights of `kb.calibration` are fitted to them, and figures are of them.
 """
 
 import functools
@@ -27,7 +29,12 @@ import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.data import made_paragraphs, reading_examples, written_questions
+from opql_jax.data import (
+    linked_questions,
+    made_paragraphs,
+    reading_examples,
+    written_questions,
+)
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 from opql_jax.kb.open_kb import open_kb
@@ -55,8 +62,26 @@ DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
 PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
 # How often the eighth reads each question about what was written, and examples of the seventh.
 TIMES_WRITTEN, SEVENTH_AGAIN = 2, 5000
+# How often the tenth reads each question about linked documents, and examples of the written ones
+# and of the seventh.
+TIMES_LINKED, WRITTEN_AGAIN, SEVENTH_AT_LAST = 2, 5600, 3000
 CARD = 'docs/reader_card.md'
-# The share of the last stage in the mean of its weights and those of the stage before.
+# The stages of whose weights the released ones are the mean.
+IN_MEAN = (8, 10, 11)
+# Examples of the fourth stage: of films, and of the other kinds of the third.
+FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
+# Examples of the third stage: of whole documents, and of questions on films for each number of
+# hops.
+DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
+# Examples of the seventh stage: of made paragraphs, and of the fifth.
+PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
+# How often the eighth reads each question about what was written, and examples of the seventh.
+TIMES_WRITTEN, SEVENTH_AGAIN = 2, 5000
+# How often the tenth reads each question about linked documents, and examples of the written ones
+# and of the seventh.
+TIMES_LINKED, WRITTEN_AGAIN, SEVENTH_AT_LAST = 2, 5600, 3000
+CARD = 'docs/reader_card.md'
+# The share of the last stage in the mean of its weights and those of the eighth.
 LATER = 0.75
 # At least so many of each, of however few percent.
 _FEWEST = 40
@@ -305,8 +330,33 @@ def eighth_examples(seventh: str, output: str, percent: float, seed: int) -> dic
     return _write(output, [*itertools.chain(*written), *again])
 
 
+def tenth_examples(
+    second: str, seventh: str, output: str, percent: float, seed: int
+) -> dict[str, int]:
+    """Writes the examples of the tenth stage; returns how many there are.
+
+    Some of the `seventh` stage are read again, and the questions of several hops of the `second`.
+    """
+    rng = np.random.default_rng(seed + 4)
+    count = functools.partial(_count, percent)
+    written = [each for each in written_questions.documents() if not is_left_out(each.title)]
+    linked = [each for each in linked_questions.linked_sets() if not is_left_out(each.name)]
+    linked = linked[: count(len(linked))]
+    times = (linked_questions.examples(linked, rng) for _ in range(TIMES_LINKED))
+    of_several_hops = reading_examples.read_examples(second)
+    again = list(reading_examples.read_examples(seventh))
+    examples = [
+        *itertools.chain(*times),
+        *_drawn(list(written_questions.examples(written, rng)), count(WRITTEN_AGAIN), rng),
+        *(example for example in of_several_hops if example.source in retrieval.SETS),
+        *_drawn(again, count(SEVENTH_AT_LAST), rng),
+    ]
+    return _write(output, examples)
+
+
 _ROWS = {48: 4, 72: 5, 96: 5, 128: 7, 192: 9, 320: 5, 448: 5}
 _ROWS_WRITTEN = {48: 1, 72: 1, 96: 1, 128: 2, 192: 6, 320: 5, 448: 8}
+_ROWS_LINKED = {96: 2, 128: 1, 192: 3, 256: 4, 320: 3, 384: 3, 448: 8}
 # {model: how it is trained, and on what}; it begins with the one before. ROWS are as often as
 # examples are so long.
 STAGES = {
@@ -321,6 +371,9 @@ STAGES = {
         'seventh.jsonl',
     ),
     'reader-8': ((740, 1.2e-4, _ROWS_WRITTEN), 'eighth.jsonl'),
+    'reader-9': ((440, 1.2e-4, _ROWS_WRITTEN), 'eighth.jsonl'),
+    'reader-10': ((640, 1.2e-4, _ROWS_LINKED), 'tenth.jsonl'),
+    'reader-11': ((470, 1.2e-4, _ROWS_LINKED), 'tenth.jsonl'),
 }
 
 
@@ -334,16 +387,19 @@ def stages(options: Options) -> Iterator[Step]:
         before = {'BERT': None, 'INIT_FROM': name}
 
 
-def mean_weights(before: str, after: str, output: str) -> dict[str, float]:
-    """Writes to `output` a reader between two released ones, which reads better than both."""
-    encoder, first, _ = released.read(before, released.READER_FORMAT)
-    _, second, _ = released.read(after, released.READER_FORMAT)
-    weights = jax.tree.map(lambda old, new: old + LATER * (new - old), first, second)
+def mean_weights(folders: tuple[str, ...], output: str) -> dict[str, int]:
+    """Writes to `output` the mean of released readers, which reads better than each of them.
+
+    Tokenizer and card are those of the last.
+    """
+    encoder, *_ = released.read(folders[0], released.READER_FORMAT)
+    weights = [released.read(folder, released.READER_FORMAT)[1] for folder in folders]
     tokenizer, card = (
-        read_text(pathlib.Path(after, name)) for name in (released.TOKENIZER, released.CARD)
+        read_text(pathlib.Path(folders[-1], name)) for name in (released.TOKENIZER, released.CARD)
     )
-    released.write(output, encoder, weights, tokenizer, card, released.READER_FORMAT)
-    return {'later': LATER}
+    mean = jax.tree.map(lambda *of: sum(of) / len(of), *weights)
+    released.write(output, encoder, mean, tokenizer, card, released.READER_FORMAT)
+    return {'readers': len(folders)}
 
 
 def steps(options: Options) -> list[Step | Function]:
@@ -378,7 +434,8 @@ def steps(options: Options) -> list[Step | Function]:
     text = {'SOURCES': (Output('text-musique/documents.jsonl'),), 'TOKENIZER': 'default'}
     films = {'source': options.file('metaqa/passages.jsonl'), 'output': file('films')}
     seventh = {key: first[key] for key in ('labelled', 'names')} | {'fifth': file('fifth')}
-    both = {'before': Output('release-7'), 'after': Output('release-8'), 'output': Output('reader')}
+    folders = tuple(Output(f'release-{number}') for number in IN_MEAN)
+    mean = {'folders': folders, 'output': Output('reader')}
     return [
         write('first', first_examples, **first),
         *(step for name in retrieval.SETS for step in retrieval.steps_of(options, name)[:2]),
@@ -392,11 +449,11 @@ def steps(options: Options) -> list[Step | Function]:
         write('fifth', later_examples, fewest_words=FEWEST_WORDS, **later),
         write('seventh', seventh_examples, **seventh),
         write('eighth', eighth_examples, seventh=file('seventh')),
+        write('tenth', tenth_examples, second=file('second'), seventh=file('seventh')),
         prepare('read-text', 'gin/data/text.gin', **text),
         *stages(options),
-        release('reader-7', 'release-7', CARD),
-        release('reader-8', 'release-8', CARD),
-        Function('reader', mean_weights, both, 'reader'),
+        *(release(f'reader-{number}', f'release-{number}', CARD) for number in IN_MEAN),
+        Function('reader', mean_weights, mean, 'reader'),
     ]
 
 

@@ -22,7 +22,6 @@ RIGHT = [doubled(batch).to_pylist() for batch in BATCHES]
 
 
 def run(mapped, folder):
-    """The results, and how many were made."""
     made = []
 
     def stage(batch):

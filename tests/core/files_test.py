@@ -30,7 +30,6 @@ def cache(monkeypatch, tmp_path):
 
 
 def contents(folder):
-    """{name: bytes} of all files in a folder."""
     if files.is_remote(folder):
         start = '/' + str(folder).removeprefix('gs://') + '/'
         inside = {name: file for name, file in Bucket.store.items() if name.startswith(start)}

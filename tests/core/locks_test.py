@@ -38,7 +38,6 @@ with locks.writer(sys.argv[1]):
 
 
 def no_locks(*_):
-    """`flock` of a file system that has none."""
     raise OSError(errno.ENOLCK, 'No locks available')
 
 
@@ -182,9 +181,6 @@ def test_a_writer_that_loses_its_lease_ends(folder, monkeypatch, capsys):
     assert {*codes} == {Preempted.CODE} and 'was lost' in capsys.readouterr().err
 
 
-# Files of others in the place of a lock.
-
-
 def test_where_no_folder_can_be_locked_none_counts_as_unread(monkeypatch, tmp_path):
     monkeypatch.setattr(fcntl, 'flock', no_locks)
     with locks.try_exclusive(tmp_path, '') as locked:
@@ -198,7 +194,6 @@ def content_of(path):
 
 
 def link_empty(path):
-    """Gives an empty file this name, too."""
     (path.parents[1] / 'empty').touch()
     os.link(path.parents[1] / 'empty', path)
 

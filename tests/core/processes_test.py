@@ -1,6 +1,5 @@
 """A function over items in several processes."""
 
-import functools
 import os
 import pathlib
 import subprocess
@@ -25,23 +24,6 @@ def test_several_keep_the_order_and_take_only_a_few_items_ahead():
     first = next(found)
     assert first[0] == 0 and first[1] != os.getpid() and len(taken) < 8
     assert [square for square, _ in found] == [n * n for n in range(1, 50)]
-
-
-def first_waits_for_last(folder, number):
-    """Item 0 ends when the last one was done, or says after a minute that it was not."""
-    last = folder / 'last'
-    if number == 19:
-        last.touch()
-    for _ in range(600 if number == 0 else 0):
-        if last.exists():
-            break
-        time.sleep(0.1)
-    return last.exists()
-
-
-def test_a_long_item_keeps_back_none_of_those_that_may_go_ahead(tmp_path):
-    wait = functools.partial(first_waits_for_last, tmp_path)
-    assert next(map_ordered(wait, range(20), 2, ahead=20))
 
 
 def test_an_error_of_an_item_comes_in_its_place():

@@ -1,11 +1,12 @@
 """Text in one case, as prose would write it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.casing import Dictionary, cased, told_case, with_names_in_lower_case
 from opql_jax.corpus.spans import Span
+
+from examples import table
 
 NOUNS = frozenset('mayor port house river banker sister crew london'.split())
 WORDS = Dictionary(NOUNS, NOUNS | {*'bear born marry work found stand near design good'.split()})
@@ -19,22 +20,21 @@ def prose(*texts, recognise=nobody):
     return cased(texts, lambda: WORDS, recognise)
 
 
-@pytest.mark.parametrize(
-    'text, expected',
-    [
-        ('THE MAYOR OF PORT ELLERY IS SOPHIE SANTINO.',
-            'The mayor of Port Ellery is Sophie Santino.'),
-        ('SHE WAS BORN IN LONDON. HE WORKED IN VELDA HOUSE.',
-            'She was born in London. He worked in Velda House.'),
-        ('THE NRA BOARD (NRA) WORKED ON 3 MAY 1999 FOR HER.',
-            'The Nra Board (NRA) worked on 3 May 1999 for her.'),
-        ('A heading. THE CREW OF THE KESTREL WORKED.',
-            'A heading. The crew of the Kestrel worked.'),
-        ('NASA and the FBI. GDP IS UP. I AM.', 'NASA and the FBI. GDP IS UP. I AM.'),
-    ],
-)  # fmt: skip
-def test_capitals_are_written_as_prose(text, expected):
-    assert prose(text) == [expected]
+@table("""
+    expected
+    The mayor of Port Ellery is Sophie Santino.
+    She was born in London. He worked in Velda House.
+    The Nra Board (NRA) worked on 3 May 1999 for her.
+""")
+def test_capitals_are_written_as_prose(expected):
+    assert prose(expected.upper()) == [expected]
+
+
+def test_capitals_beside_other_text_are_those_of_a_line_or_stay():
+    heading = 'A heading. THE CREW OF THE KESTREL WORKED.'
+    assert prose(heading) == ['A heading. The crew of the Kestrel worked.']
+    acronyms = 'NASA and the FBI. GDP IS UP. I AM.'
+    assert prose(acronyms) == [acronyms]
 
 
 def test_names_of_other_text_and_persons_that_are_recognised_are_names_in_capitals():

@@ -7,7 +7,6 @@ from opql_jax.corpus.spans import Span
 
 
 def concepts_of(*texts, names=None):
-    """The concepts of each text, whose name is its first word."""
     spans = names or [[Span(0, len(text.split()[0]), 'name')] for text in texts]
     found = find_concepts(texts, spans)
     assert all(span.kind == CONCEPT for row in found for span in row)

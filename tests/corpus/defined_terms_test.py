@@ -13,7 +13,6 @@ def read(text):
 
 
 def resolved(*marked_texts):
-    """Of each text the names of what it mentions, and their keys."""
     texts = list(map(read, marked_texts))
     documents = [Document(str(i), f'Text {i}', text) for i, (text, _) in enumerate(texts)]
     vocab, found = resolve(documents, [spans for _, spans in texts])

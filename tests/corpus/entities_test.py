@@ -10,12 +10,6 @@ from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.linking import MentionLinker
 
 
-def test_names_that_differ_only_by_case_are_one_entity():
-    vocab = EntityVocab.from_names(['drama', 'Alien', 'Drama', 'drama', 'DRAMA'])
-    assert (vocab.names, vocab.aliases) == (['drama', 'Alien'], [['Drama', 'DRAMA'], []])
-    assert vocab.id('Drama') == 0
-
-
 def test_keys_come_before_names_and_names_before_aliases():
     vocab = EntityVocab(['x', 'y', 'z'], ['y', 'Zed', 'Zed'], [['Zed'], [], ['x', 'only']])
     assert [vocab.get(s) for s in ('x', 'y', 'Zed', 'only', 'none')] == [0, 1, 1, 2, None]

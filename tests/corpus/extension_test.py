@@ -26,7 +26,6 @@ NEW = [
 
 
 def reader(folder, name, records, questions=()):
-    """A reader of a corpus file and of 1-hop training questions."""
     path = folder / f'{name}.jsonl'
     path.write_text('\n'.join(map(json.dumps, records)))
     if questions:

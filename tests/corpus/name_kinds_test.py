@@ -6,28 +6,28 @@ from opql_jax.corpus import name_kinds
 from opql_jax.corpus.recognition import refine
 from tests.support.marked_spans import marked, named
 
+from examples import table
+
 
 def kinds(text, kind='organisation', rule=name_kinds.by_words):
     plain, spans = marked(text, kind)
     return [span.kind for span in refine(plain, spans, [rule])]
 
 
-@pytest.mark.parametrize(
-    'name, kind',
-    [
-        ('Orla Brewery', 'organisation'),
-        ('Orla & Daughters', 'organisation'),
-        ('Orla Canal', 'place'),
-        ('Mount Orla', 'place'),
-        ('Lady Orla Finch', 'person'),
-        ('HMS Orla', 'product'),
-        ('Orla Finch', None),
-        ('Lord of the Rings', None),
-        # Surnames that could be of a place.
-        ('Barbara Castle', 'person'),
-        ('River Phoenix', 'person'),
-    ],
-)
+@table("""
+    name | kind
+    Orla Brewery | organisation
+    Orla & Daughters | organisation
+    Orla Canal | place
+    Mount Orla | place
+    Lady Orla Finch | person
+    HMS Orla | product
+    Orla Finch |
+    Lord of the Rings |
+    # Surnames that could be of a place.
+    Barbara Castle | person
+    River Phoenix | person
+""")
 def test_words_of_a_name_tell_its_kind(name, kind):
     assert kinds(f'[{name}] stands.', 'person') == [kind or 'person']
     assert kinds(f'[{name}] stands.', 'work') == ['work']

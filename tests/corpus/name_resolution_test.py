@@ -6,9 +6,10 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import fold, resolve
 from tests.support.marked_spans import marked
 
+from examples import table
+
 
 def resolve_marked(*documents):
-    """Resolves `(title, text)`, in which names stand in square brackets."""
     read = [marked(text) for _, text in documents]
     titled = [(title, text) for (title, _), (text, _) in zip(documents, read)]
     plain = [Document(title, title, text, title_entity=title) for title, text in titled]
@@ -16,7 +17,6 @@ def resolve_marked(*documents):
 
 
 def meant(*documents):
-    """What the mentions of the last document mean."""
     vocab, resolved = resolve_marked(*documents)
     return [vocab.names[vocab.id_of_key[mention.entity]] for mention in resolved[-1].mentions or ()]
 
@@ -117,28 +117,24 @@ def test_what_names_mean(rule):
     assert meant(*documents) == expected
 
 
-@pytest.mark.parametrize(
-    'title, name, is_one',
-    [
-        ('Ross Alger', 'Ross Patterson Alger', True),
-        ('John R. Thurman', 'John Richardson Thurman', True),
-        ('Ross Alger', 'Harry Alger', False),
-        ('Ross Peter Alger', 'Ross Patterson Alger', False),
-        ('George W. Bush', 'George H. W. Bush', False),
-    ],
-)
+@table("""
+    title | name | is_one
+    Ross Alger | Ross Patterson Alger | yes
+    John R. Thurman | John Richardson Thurman | yes
+    Ross Alger | Harry Alger |
+    Ross Peter Alger | Ross Patterson Alger |
+    George W. Bush | George H. W. Bush |
+""")
 def test_a_text_about_a_person_may_begin_with_more_or_fewer_first_names(title, name, is_one):
     assert meant((title, f'[{name}|person] was born in 1900.')) == [title if is_one else name]
 
 
-@pytest.mark.parametrize(
-    'title, text, name',
-    [
-        ('C', '[Titanic] is a film by him.', 'Titanic (film)'),
-        ('C', '[Titanic] is a film about a ship.', 'Titanic'),
-        ('Titanic (ship)', 'The [Titanic] sank.', 'Titanic (ship)'),
-    ],
-)
+@table("""
+    title | text | name
+    C | [Titanic] is a film by him. | Titanic (film)
+    C | [Titanic] is a film about a ship. | Titanic
+    Titanic (ship) | The [Titanic] sank. | Titanic (ship)
+""")
 def test_a_name_that_titles_share_is_told_by_the_word_in_brackets(title, text, name):
     titled = [(f'Titanic ({kind})', 'It sank.') for kind in ('film', 'ship')]
     assert meant(*(each for each in titled if each[0] != title), (title, text)) == [name]

@@ -11,7 +11,6 @@ from tests.support.marked_spans import marked
 
 
 def read(text):
-    """The text without marks, its mentions, and the kinds of what they name."""
     text, spans = marked(text, 'person')
     mentions = [Mention(span.start, span.end, text[span.start : span.end]) for span in spans]
     kinds = {mention.entity: span.kind for mention, span in zip(mentions[::-1], spans[::-1])}
@@ -19,7 +18,6 @@ def read(text):
 
 
 def meant(text, of=pronouns, **said):
-    """Each pronoun that means something, with what it means."""
     text, mentions, kinds = read(text)
     found = of(text, mentions, kinds, **{name: make(text) for name, make in said.items()})
     return [(text[each.start : each.end], each.entity) for each in found]

@@ -26,8 +26,6 @@ RECORD = {'id': 'q', 'question': 'who left Bergen?', 'topics': [[9, 15]], 'answe
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a text, or a list as JSON Lines, and gives its path."""
-
     def file(value):
         text = value if isinstance(value, str) else '\n'.join(map(json.dumps, value))
         (tmp_path / 'q.jsonl').write_text(text, encoding='utf-8')

@@ -37,7 +37,6 @@ def passages():
 
 @pytest.fixture(scope='module')
 def frame(session, passages):
-    """The same as a DataFrame, its rows in another order and in two partitions."""
     ids = pa.array(range(len(passages)), pa.int32())
     return session.createDataFrame(passages.append_column('passage', ids)).repartition(2)
 

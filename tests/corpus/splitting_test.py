@@ -11,26 +11,25 @@ from opql_jax.corpus.documents import Document
 from opql_jax.corpus.sentences import sentence_starts
 from opql_jax.corpus.splitting import space_mentions, split_document
 
+from examples import examples
+
 
 def sentences(text, mentions=()):
     starts = sentence_starts(text, mentions)
     return [text[a:b].strip() for a, b in zip(starts, starts[1:] + [len(text)])]
 
 
-@pytest.mark.parametrize(
-    'parts',
-    [
-        ['It was shot in Rome.', 'He left.'],
-        ['He said "no."', 'She agreed.'],
-        ['Dr. J. R. Smith and Mr. Low met St. John.', 'It rained.'],
-        ['She moved to the U.S. Army base.', 'It closed.'],
-        ['He died in the U.S.', 'The film followed.'],
-        ['It cost 3.5 million.', '1999 came.'],
-        ['Wait... what is it?', 'Élan.'],
-    ],
-)
+@pytest.mark.parametrize('parts', examples("""
+    It was shot in Rome. | He left.
+    He said "no." | She agreed.
+    Dr. J. R. Smith and Mr. Low met St. John. | It rained.
+    She moved to the U.S. Army base. | It closed.
+    He died in the U.S. | The film followed.
+    It cost 3.5 million. | 1999 came.
+    Wait... what is it? | Élan.
+"""))  # fmt: skip
 def test_sentences_end_at_stops_but_not_at_abbreviations(parts):
-    assert sentences(' '.join(parts)) == parts
+    assert sentences(' '.join(parts)) == [*parts]
 
 
 def test_line_breaks_end_sentences_and_mentions_do_not():

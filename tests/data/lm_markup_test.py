@@ -1,10 +1,8 @@
 """The language model's input: what is visible, what is hidden, and where the marks are."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from opql_jax.data import batching, lm_markup, markup
 from opql_jax.data.lm_markup import LMInput
@@ -116,28 +114,3 @@ def test_clozes_of_a_batch_are_those_of_one_by_one(spans, seed):
         assert marked.r1[k, :count].tolist() == one.r1.tolist()
         assert not marked.starts[k, count:].any() and not marked.r1[k, count:].any()
     assert {array.dtype for array in marked[:4]} == {np.dtype(np.int32)}
-
-
-VOCABULARY = {w: 10 + i for i, w in enumerate('who made heat or ronin ? the big'.split())}
-NAMES = {v: k for k, v in VOCABULARY.items()} | {2: 'C', 3: 'S', 4: 'E', 5: 'R1', 6: 'R2'}
-TOKENIZER = Tokenizer(models.WordLevel(VOCABULARY | {'[UNK]': 1}, unk_token='[UNK]'))
-TOKENIZER.normalizer = normalizers.Replace('\u200b', '')
-TOKENIZER.pre_tokenizer = pre_tokenizers.Whitespace()
-
-
-@pytest.mark.parametrize(
-    'text, mentions, words',
-    [
-        ('who made heat', [(9, 13)], 'C who made heat R1 E R2 S'),
-        ('heat or ronin ?', [(0, 4), (8, 13)], 'C heat R1 or ronin R1 ? E R2 S'),
-        ('the big heat', [(4, 12)], 'C the big heat R1 E R2 S'),
-        # A topic without a token is read at its mark.
-        ('who made \u200b', [(9, 10)], 'C who made R1 E R2 S'),
-    ],
-)
-def test_a_question_ends_with_its_answer(text, mentions, words):
-    found = lm_markup.mark_open_question(TOKENIZER, text, mentions, SPECIAL)
-    assert ' '.join(NAMES[t] for t in found.tokens.tolist()) == words
-    first = [text[s:e].strip('\u200b').partition(' ')[0] or 'R1' for s, e in mentions]
-    assert [NAMES[t] for t in found.tokens[found.starts].tolist()] == first
-    assert found.tokens[found.r1].tolist() == [5] * len(mentions) and found.tokens[found.r2] == 6

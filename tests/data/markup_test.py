@@ -26,24 +26,7 @@ LETTERS = st.text(st.sampled_from("abcXYZ019éßŁñğ北京Ωж'-.&"), min_size
 NAMES = st.lists(LETTERS.filter(lambda w: w[0].isalnum()), min_size=1, max_size=3).map(' '.join)
 
 
-def test_a_mention_without_a_visible_character_keeps_an_empty_place():
-    p = markup.tokenise_passage(TOKENIZER, 'the X\u200b film', [(4, 5, 0), (5, 6, 1)])
-    assert (p.ends - p.starts).tolist() == [1, 0]
-    s = SPECIAL
-    for i, j, marks in ((0, 1, (s.r1, s.r2)), (1, 0, (s.r2, s.r1))):
-        said = *ids('the'), s.ent, marks[0], s.ent, marks[1], *ids('film')
-        marked = one_marked.mark_pair(p, i, j, s, 0)
-        assert marked.tokens.tolist() == [s.cls, *said, s.sep]
-        assert len(marked.tokens) < len(p.tokens) + markup.MARKUP_ROOM
-    end = markup.tokenise_passage(TOKENIZER, 'the X\u200b\u200b', [(4, 5, 0), (5, 6, 1), (6, 7, 2)])
-    placed = markup.place_mentions(end, s)  # at the token after it
-    assert placed.first[1] == placed.last[1] == len(placed.tokens) - 1
-    longest = one_marked.mark_pair(end, 1, 2, s, 0).tokens
-    assert len(longest) == len(end.tokens) + markup.MARKUP_ROOM
-
-
 def apart(spans):
-    """The ordered pairs of spans that do not overlap, by their indices."""
     return [(i, j) for i, a in enumerate(spans) for j, b in enumerate(spans) if not overlap(a, b)]
 
 

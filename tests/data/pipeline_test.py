@@ -30,8 +30,6 @@ def test_a_run_resumed_at_any_step_sees_the_batches_of_the_source(source, option
 
 
 class Squares(Source):
-    """Steps made by a formula; step 5 fails."""
-
     def __init__(self):
         super().__init__(0)
         self.made = []

@@ -52,7 +52,6 @@ mentions = st.lists(st.fixed_dictionaries(ends | {'entity': mostly(keys, odd)}),
 
 
 def spread(spans):
-    """Spans one after another, which more often fit."""
     bounds = sorted({n for span in spans for n in (span['start'], span['end']) if type(n) is int})
     pairs = zip(spans, bounds[::2], bounds[1::2])
     return [{**span, 'start': start, 'end': end} for span, start, end in pairs]

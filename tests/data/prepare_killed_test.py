@@ -4,7 +4,6 @@ import collections
 import pathlib
 
 import pytest
-from damage import flip
 
 from opql_jax.corpus import splitting
 from opql_jax.data import passage_records, prepare
@@ -19,7 +18,6 @@ def parts(folder):
 
 @pytest.fixture
 def made(monkeypatch):
-    """How often each kind of part was made."""
     counts = collections.Counter()
 
     def counted(name, make):
@@ -31,7 +29,6 @@ def made(monkeypatch):
 
 
 def interrupted(output, corpus):
-    """A run that ends before its manifest is written."""
     with pytest.MonkeyPatch.context() as patched:
 
         def stop(*_):
@@ -71,18 +68,6 @@ def makes_all_again(tmp_path, made, corpus, **options):
     assert made == {'split_batch': 2, 'tokenise_batch': 2}
     run(tmp_path / 'whole', corpus, **options)
     assert digest_of_tree(tmp_path / 'out') == digest_of_tree(tmp_path / 'whole')
-
-
-@pytest.mark.parametrize('damage', ['cut', 'a bit'])
-def test_a_damaged_part_is_made_again(tmp_path, made, damage):
-    corpus = write_corpus(tmp_path)
-    interrupted(tmp_path / 'out', corpus)
-    for i, path in enumerate(parts(tmp_path / 'out')):
-        if damage == 'cut':
-            path.write_bytes(path.read_bytes()[:300])
-        else:
-            flip(path, path.stat().st_size * (i + 1) // 6, i)
-    makes_all_again(tmp_path, made, corpus)
 
 
 def test_several_processes_go_on_with_the_parts_of_one(tmp_path, caplog):

@@ -24,7 +24,6 @@ QUESTION = question_record('q', 'who made [Up]', 'Ann')
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A reader of three documents and one question."""
     folder = tmp_path / 'corpus'
     (folder / 'questions').mkdir(parents=True)
     (folder / 'corpus.jsonl').write_text('\n'.join(map(json.dumps, DOCUMENTS)))

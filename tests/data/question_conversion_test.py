@@ -102,9 +102,6 @@ def test_the_longest_name_is_the_mention_or_else_the_longest_run_of_its_words(te
     assert [text[start:end] for start, end, _ in found] == ([mention] if mention else [])
 
 
-# Other formats.
-
-
 def parse(mid, name, mention, chain, *answers):
     fields = 'TopicEntityMid', 'TopicEntityName', 'PotentialTopicEntityMention', 'InferentialChain'
     of_answer = 'AnswerType', 'AnswerArgument', 'EntityName'

@@ -48,7 +48,6 @@ def test_a_relation_has_its_own_questions_and_those_with_its_name():
 
 
 def passage(text, *names):
-    """The tokenised text, with its names as mentions 0, 1 and so on by their place."""
     spans = [(text.index(name), text.index(name) + len(name)) for name in names]
     return markup.tokenise_passage(TOKENIZER, text, [(*span, i) for i, span in enumerate(spans)])
 

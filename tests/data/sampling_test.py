@@ -10,7 +10,6 @@ from opql_jax.data import sampling
 
 
 def columns(rows):
-    """Rows (topic, target, passage) -> sorted columns."""
     table = np.array(sorted(rows), np.int32).reshape(-1, 3)
     zeros = np.zeros(len(table), np.int32)
     return dict(zip(sampling.COLUMNS, (*table.T, zeros, zeros)))

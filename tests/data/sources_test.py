@@ -100,9 +100,6 @@ def test_bad_arguments_are_named(prepared, name, given, said):
         make(name, prepared, **given)
 
 
-# Entities.
-
-
 def test_entity_rows_hide_a_mention_and_ask_for_it(prepared):
     special = prepared.special
     masked = lambda p: (one_marked.mask_mention(p, i, special) for i in range(len(p.entities)))
@@ -114,9 +111,6 @@ def test_entity_rows_hide_a_mention_and_ask_for_it(prepared):
             assert (tuple(row['tokens'].tolist()), row['position'], row['entity']) in possible
             seen[int(row['entity'])] += 1
     assert sum(seen.values()) > 0.95 * 8 * 32 and len(seen) > tiny_prepared.ENTITIES / 2
-
-
-# Relations.
 
 
 @pytest.mark.parametrize('name', ['groups', 'shared'])
@@ -137,14 +131,6 @@ def test_relation_rows_are_rows_of_the_pair_table_and_come_once(prepared, name):
             used[tokens, row['r1'], row['r2'], row['topic'], row['target'], context] += 1
         assert used <= table
         assert used.total() > 0.9 * 64
-
-
-def test_in_shared_batches_every_row_with_another_of_its_pair_is_an_anchor(prepared):
-    for batch in batches(make('shared', prepared)):
-        rows = list(rows_of(batch.pairs))
-        count = collections.Counter((int(r['topic']), int(r['target'])) for r in rows)
-        anchors = [count[int(r['topic']), int(r['target'])] > 1 for r in rows]
-        assert [bool(r['anchor']) for r in rows] == anchors and np.mean(anchors) > 0.3
 
 
 def test_relations_may_be_learnt_from_the_best_pairs_only(prepared):
@@ -169,9 +155,6 @@ def test_a_second_mention_in_a_passage_is_no_positive_of_the_first(prepared):
     repeated = np.flatnonzero(index.repeated)[0]
     rows = index.rows(repeated, 2, np.random.default_rng(0))
     assert sum(bucket.anchor.sum() for bucket in packed(rows)) == 2
-
-
-# Questions.
 
 
 def test_follow_takes_hop_counts_in_turn_and_deals_questions_out(prepared):

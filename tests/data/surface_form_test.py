@@ -39,7 +39,6 @@ TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(' '.join)
 
 @st.composite
 def passages(draw):
-    """Words around the mentions of topic and target, in either order."""
     pieces = [draw(TEXT)] if draw(st.booleans()) else []
     for mention in draw(st.permutations([TOPIC, TARGET])):
         pieces += [draw(LEFT)] if pieces else []

@@ -50,7 +50,6 @@ def corpora(tmp_path_factory):
 
 
 def write(path, *lines):
-    """Labelled sentences (text, topic, target, relation) as JSON Lines."""
     lines = [dict(zip(('text', 'sub_text', 'obj_text', 'rel'), line)) for line in lines]
     path.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
 
@@ -87,7 +86,6 @@ PLAIN = dict(hidden=0.0, exchanged=0.0)
 
 
 def said_by(words):
-    """The relation whose verb a row has."""
     (relation,) = (relation for relation, verb in VERBS.items() if f' {verb} ' in words)
     return relation
 

@@ -29,7 +29,6 @@ def memory(prepared):
 
 
 def rows_of(buckets):
-    """The used rows of buckets as dicts of their features."""
     for bucket in buckets:
         features = bucket._asdict()
         features |= features.pop('texts')._asdict()

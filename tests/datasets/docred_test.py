@@ -25,8 +25,6 @@ ANN = document(
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads documents; gives them and the lines of rejected.jsonl."""
-
     def read(*documents, **options):
         path, rejected = tiny_docred.write(tmp_path, documents), tmp_path / 'rejected.jsonl'
         found = docred.read_documents(path, RELATIONS, rejected_path=rejected, **options)
@@ -108,7 +106,6 @@ def test_labels_of_unknown_relations_are_left_out_and_listed(read):
 
 
 def changed(path, value):
-    """ANN with another title and one field set to a value."""
     record = copy.deepcopy(ANN) | {'title': 'Changed'}
     *steps, last = path
     functools.reduce(operator.getitem, steps, record)[last] = value

@@ -237,7 +237,6 @@ def test_a_page_takes_time_in_proportion_to_its_length(unit):
 
 
 def films(count):
-    """So many documents about persons."""
     titles = [f'Ada (film {i})' for i in range(count)]
     spans = [[Span(0, len(title), 'person')] for title in titles]
     return [Document(t, t, f'{t} was one.', title_entity=t) for t in titles], spans

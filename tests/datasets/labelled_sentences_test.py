@@ -62,7 +62,6 @@ def written(tmp_path):
 
 
 def shown(sentences):
-    """(text, topic, target, relation)."""
     named = lambda s: (s.text[slice(*s.topic)], s.text[slice(*s.target)])
     return [(s.text, *named(s), s.relation) for s in sentences]
 

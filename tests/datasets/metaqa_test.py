@@ -39,9 +39,6 @@ def test_what_is_missing_or_unknown_is_named(folder):
         metaqa.entity_vocab(folder)
 
 
-# Question files.
-
-
 def read(tmp_path, text, hops=1):
     (tmp_path / 'dev.txt').write_text(text, encoding='utf-8')
     return metaqa.read_questions(tmp_path / 'dev.txt', VOCAB, hops)

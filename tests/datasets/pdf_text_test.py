@@ -20,7 +20,6 @@ ADA, BYRON = ENGINE.documents['Ada Lovelace'], ENGINE.documents['Lord Byron']
 
 
 def pdf(*pages, title=None):
-    """The bytes of a PDF whose pages have these lines."""
     kids = ' '.join(f'{4 + 2 * i} 0 R' for i in range(len(pages)))
     objects = [
         '<< /Type /Catalog /Pages 2 0 R >>',

@@ -47,8 +47,6 @@ def load(tmp_path):
 
 @pytest.fixture
 def put(tmp_path):
-    """`put(name, content)`: writes text, or JSON, to tmp_path/manual/name."""
-
     def put(name, content):
         path = tmp_path / 'manual' / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +117,6 @@ def pretend(monkeypatch, builder, url, path):
 
 
 def as_corpus(name, tmp_path, split='train'):
-    """The documents of a set that was built, written as JSON Lines and read back."""
     examples = tfds.load(name, split=split, data_dir=tmp_path / 'tfds', download=False)
     public_sets.write_jsonl(examples, tmp_path / 'corpus.jsonl')
     return JsonLines(str(tmp_path / 'corpus.jsonl')).read(tmp_path / 'rejected.jsonl')[1]

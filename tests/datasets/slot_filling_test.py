@@ -68,9 +68,6 @@ def test_balancing_cuts_the_most_frequent_relations_down_to_the_next_one():
     assert slot_filling.balance(found, 12, seed=1) == found
 
 
-# Prepared.
-
-
 @pytest.fixture(scope='module')
 def file(tmp_path_factory):
     return tiny_docred.write(tmp_path_factory.mktemp('docred'), tiny_docred.world())

@@ -23,7 +23,6 @@ KB = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of MetaQA's shape, with a passage about 'Up' only."""
     (tmp_path / 'entities.txt').write_text('\n'.join(NAMES), encoding='utf-8')
     text = 'Up is a drama directed by Ann Low and written by Bo Ek, release year 1999.'
     (tmp_path / 'passages.jsonl').write_text(json.dumps({'id': 0, 'title': 'Up', 'text': text}))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.evaluation import metrics
 from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
 from opql_jax.evaluation.metrics import means
 
@@ -31,7 +33,6 @@ CASE = st.tuples(NAME, SET, RANKED, st.integers(1, 3), WAYS, st.none() | WAYS, N
 
 
 def leads(entries, start, hops, answers):
-    """Whether a path of exactly `hops` entries leads from `start` to an answer."""
     if not hops:
         return start in answers
     return any(leads(entries, b, hops - 1, answers) for a, b in entries if a == start)
@@ -115,9 +116,48 @@ def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
 
 def test_the_table_has_a_line_for_each_set():
     names = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered']
-    metrics = {name: place / 16 for place, name in enumerate(names)} | {'questions': 12345}
-    sets = {'1-hop/unseen_wording': metrics | {'recall_hop1': 0.5}, 'b': metrics}
+    values = {name: place / 16 for place, name in enumerate(names)} | {'questions': 12345}
+    sets = {'1-hop/unseen_wording': values | {'recall_hop1': 0.5}, 'b': values}
     head, first, second = format_table(sets).split('\n')
     assert first.startswith('1-hop/unseen_wording ') and first.endswith('recall_hop1 0.500')
     columns = dict(zip(head.split(), map(float, second.split()[1:])))
-    assert columns == pytest.approx(metrics, abs=1e-4)
+    assert columns == pytest.approx(values, abs=1e-4)
+
+
+ANSWERS = 'abcdefghijkl'
+# Steps of 1/16 are exact in binary, so that a weight can lie exactly on the threshold.
+WEIGHTS = st.lists(st.integers(0, 16), max_size=14).map(
+    lambda values: [v / 16 for v in sorted(values, reverse=True)]
+)
+
+
+@st.composite
+def rankings(draw):
+    """(answers, weights, gold), with ties, repetitions, weights of 0 and unknown gold answers."""
+    weights = draw(WEIGHTS)
+    ranked = draw(st.lists(st.sampled_from(ANSWERS), min_size=len(weights), max_size=len(weights)))
+    return ranked, weights, draw(st.sets(st.sampled_from(ANSWERS + '?!'), min_size=1, max_size=6))
+
+
+@given(rankings(), st.sampled_from([0.0, 0.125, 0.25, 0.5, 1.0]))
+def test_a_score_and_its_metrics_are_what_their_definitions_say(ranking, threshold):
+    scored, (ranked, weights, gold) = metrics.score(*ranking, set_threshold=threshold), ranking
+    rank = next((place for place, answer in enumerate(ranked, 1) if answer in gold), 0)
+    least = Fraction(threshold) * Fraction(max(weights, default=0))
+    said = {answer for answer, weight in zip(ranked, weights) if 0 < weight >= least}
+    f1 = Fraction(2 * len(said & gold), len(said) + len(gold))
+    assert metrics.rank_of(ranked, gold) == rank
+    hits = {f'hits@{n}': 0 < rank <= n for n in (1, 5, 10)}
+    assert scored == pytest.approx(hits | {'mrr': rank and 1 / rank, 'set_f1': float(f1)})
+
+
+@given(st.lists(st.dictionaries(st.sampled_from('ab'), st.integers(0, 9)), max_size=5))
+def test_a_mean_is_over_the_rows_that_have_the_metric(rows):
+    values = {name: [row[name] for row in rows if name in row] for name in 'ab'}
+    expected = {name: sum(found) / len(found) for name, found in values.items() if found}
+    assert means(rows) == pytest.approx(expected)
+
+
+def test_a_question_without_gold_answers_cannot_be_scored():
+    with pytest.raises(ValueError, match='without gold answers'):
+        metrics.score(['a'], [1.0], set())

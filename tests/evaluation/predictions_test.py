@@ -21,7 +21,6 @@ def small_chunks(monkeypatch):
 
 
 def write_parts(path, whole, numbers):
-    """Leaves what a stopped run may leave: some of the chunks."""
     lines, folder = whole.splitlines(keepends=True), path.with_name(path.name + '.parts')
     for number in numbers:
         folder.mkdir(exist_ok=True)
@@ -31,7 +30,6 @@ def write_parts(path, whole, numbers):
 
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
-    """The bytes of an undisturbed run's predictions."""
     path = tmp_path_factory.mktemp('whole') / 'out.jsonl'
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictions, 'CHUNK', 1000)
@@ -89,7 +87,6 @@ def test_chunks_of_other_questions_are_refused(tmp_path, whole):
     'change', [dict(kb=ring(identity='another model')), dict(evidence=1)], ids=['model', 'evidence']
 )
 def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, where, change):
-    """Whole, or in chunks."""
     path = tmp_path / 'out.jsonl'
     path.write_bytes(whole) if where == 'out.jsonl' else write_parts(path, whole, {0, 1, 2})
     before = {path: path.read_bytes() for path in tmp_path.rglob('*.jsonl')}

@@ -32,10 +32,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='chromium is not instal
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
 QUERY = 'Ingrid Solberg . directed'
-LONG_NAME = (
-    'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-To-Show'
-)
-# Beside the films.
+LONG_NAME = 'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-For'
 DOCUMENT = {
     'id': 'long',
     'title': LONG_NAME,
@@ -152,35 +149,12 @@ def test_axe_finds_nothing(window, address, kind, scheme):
     assert [(one['id'], one['nodes'][0]['html']) for one in found] == []
 
 
-@pytest.mark.slow
-def test_graphs_are_enlarged_by_buttons_and_dragged(window, address):
-    page = window(address, viewport={'width': 390, 'height': 844})
-    page.goto('/map')
-    figure, graph = page.locator('figure'), page.locator('figure svg')
-    scrolled = lambda: figure.evaluate('figure => figure.scrollLeft / figure.scrollWidth')
-    assert scrolled() > 0.2  # it begins at its middle
-    before, at = graph.bounding_box()['width'], scrolled()
-    page.get_by_role('button', name='Enlarge').click()
-    assert graph.bounding_box()['width'] > 1.3 * before
-    assert scrolled() > at  # the middle stays in the middle
-    box = figure.bounding_box()
-    page.mouse.move(box['x'] + 200, box['y'] + 5)
-    page.mouse.down()
-    page.mouse.move(box['x'] + 100, box['y'] + 5, steps=5)
-    dragged = scrolled()
-    page.mouse.up()
-    assert dragged > at
-    page.get_by_role('button', name='Reduce').click()
-    assert graph.bounding_box()['width'] == before
-
-
 PICTURES = {
     'answer': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 1280),
     'answer_narrow': ('/?q=Where+was+the+painter+of+Harbour+at+Dusk+born%3F', 390),
     'entity': ('/entity?name=Clara+Whitcombe', 1280),
     'map': ('/map', 1280),
 }
-# What a picture shows ends before this.
 ENDS = {'entity': 'main > h2:last-of-type', 'map': 'main > h2'}
 
 
@@ -199,6 +173,5 @@ def test_pictures_of_the_docs_are_those_of_the_pages(window, tmp_path):
             height = end.bounding_box()['y'] + (0 if name in ENDS else 60)
             clip = {'x': 0, 'y': 0, 'width': width, 'height': height}
             shot = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
-            # With a palette a file has a third of the size.
             shot.convert('RGB').quantize(128).save(folder / f'{name}.png', optimize=True)
             assert (folder / f'{name}.png').stat().st_size < 120_000

@@ -11,7 +11,6 @@ import films
 
 @pytest.fixture(scope='module')
 def folder(request, tmp_path_factory):
-    """A knowledge base of the films and of the module's DOCUMENT."""
     root = tmp_path_factory.mktemp('films')
     texts = films.write(root / 'films.jsonl', request.module.DOCUMENT)
     index_text([texts], root / 'films.kb', processes=1)

@@ -38,7 +38,6 @@ def serving(application):
 
 @pytest.fixture
 def seconds(monkeypatch):
-    """Sets the seconds that a connection waits for something."""
     return lambda what, value: monkeypatch.setitem(connections.SECONDS, what, value)
 
 
@@ -48,7 +47,6 @@ def ask(port):
 
 
 def is_closed(connection, timeout):
-    """Whether the server closes a connection in time, whatever it sends before."""
     connection.settimeout(timeout)
     try:
         while connection.recv(1 << 20):

@@ -13,7 +13,6 @@ from opql_jax.kb.text.candidates import (
     add_followed,
     as_years,
     features,
-    followed_features,
     read_candidates,
     with_step,
     without_parts,
@@ -118,7 +117,6 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
         ('1954', 0.05, 0),
         ('May 1955', 0, 0.25),
     ]
-    # Which takes no time.
     digits = evidence(f'0 0 0.4 1998 {"4" * 400} x\n1 0 0.2 1999')
     assert [len(one.text) for one in as_years(read_candidates(digits))] == [407, 4]
 
@@ -133,32 +131,6 @@ def test_a_number_counts_for_the_likelier_place_that_it_stands_in():
         ('12', 0.3, 0.3),
         ('27 to 30%', 0.2, 0.2),
     ]
-
-
-def test_what_stands_in_no_passage_that_was_read_has_no_features_of_one():
-    seen = evidence('1 0 0.5 a word', unanswered=0.25)
-    found = read_candidates(seen)
-    add_followed(found, seen, zip([YORK, LEEDS], ['York', 'Leeds'], [0.75, 0.25]))
-    assert [one.is_seen for one in found] == [True, True, False]
-    rows = features(found, seen, PathFeatures(0.9, 1))
-    assert column(rows, 'fit') == [0, 0.9, 0.9]
-    assert column(rows, 'sentences') == [0, 1, 1]
-    assert column(rows, 'read') == pytest.approx([0, *2 * [calibration.log_odds(0)]])
-    assert column(rows, 'read_share') == [1, 0, 0]
-    unanswered = [*2 * [np.log(1 / 3)], calibration.log_odds(0)]
-    assert column(rows, 'unanswered') == pytest.approx(unanswered)
-    assert column(rows, 'share')[1:] == pytest.approx([np.log(3), -np.log(3)])
-
-
-def test_without_a_reader_the_share_and_the_best_path_are_all_there_is():
-    shares, fits = np.array([0.8, 0.2, 1.0]), np.array([1, -1, 0])
-    rows = followed_features(shares, fits, PathFeatures(0.7, 1, 1))
-    assert column(rows, 'fit') == [0.7, 0.7, 0.7]
-    assert column(rows, 'share') == pytest.approx([np.log(4), -np.log(4), calibration.CERTAIN])
-    assert column(rows, 'kind') == [1, -1, 0] and column(rows, 'other') == [0, 1, 0]
-    used = {FEATURES[place] for place in np.flatnonzero(rows.any(0))}
-    assert used == set('share fit sentences linked kind other'.split())
-    assert features([], evidence(), PathFeatures()).shape == (0, len(FEATURES))
 
 
 def test_the_last_step_is_read_about_what_the_step_before_found():

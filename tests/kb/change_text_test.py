@@ -38,12 +38,10 @@ def documents(kb):
 
 
 def parts(kb):
-    folders = {path.name for path in kb.iterdir() if path.is_dir()}
-    return sorted(folders - {'encoder', 'cache'})
+    return sorted({path.name for path in kb.iterdir() if path.is_dir()} - {'encoder', 'cache'})
 
 
 def facts(kb):
-    """The entries by their names and sentences, with their relations."""
     memory = kb.memory
     said = [(fact['topic'], fact['target'], fact['sentence']) for fact in kb.evidence(memory.ids)]
     return said, memory.relations().astype(np.float32)
@@ -101,7 +99,6 @@ def test_bad_changes_are_told_and_none_is_made(river, half, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             add_text(half, texts)
-    # A sentence is named by words that only it has.
     year = "unknown sentence .*did you mean 'He died in Missolonghi in 1824.'"
     for kind, name, said in (
         ('documents', 'articles/charles babage.txt', "did you mean 'articles/charles babbage.txt'"),
@@ -181,7 +178,6 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     said, before = 'He died in Missolonghi in 1824.', opql_jax.open(half)
     assert before.ask(asked.question).names[0] == 'Missolonghi'
     others = [fact for fact in facts(before)[0] if said not in fact[2]]
-    # Words that no other sentence has.
     changed = remove_text(half, sentences=['died  in Missolonghi'], processes=1)
     assert (changed.removed, changed.cut) == (0, 1)
 
@@ -196,7 +192,6 @@ def test_a_sentence_is_forgotten_with_the_facts_that_rest_on_it_and_stays_forgot
     check()
     change_text.compact(half)
     check()
-    # It comes back on request only, with --replace.
     with pytest.raises(InputError, match='already exists with different text'):
         add_text(half, [BYRON], processes=1)
 
@@ -217,7 +212,6 @@ def test_only_what_is_new_is_recognised_and_encoded(river, half):
     rows, map_batches = counting()
     add_text(half, [river], map_batches=map_batches)
     assert rows['recognise_batch'] == 3
-    # A name of the new text may stand in an old passage, too.
     assert 0 < rows['encode_batch'] < rows['tokenise_batch']
     assert change_text.compact(half) > 0 and not (half / 'cache').exists()
     rows.clear()
@@ -229,9 +223,7 @@ def test_only_what_is_new_is_recognised_and_encoded(river, half):
     'other',
     ['program', 'memory', 'memory/segment-00000/halves-00000.npy', 'retrieval/mention_kinds.npy'],
 )
-def test_what_another_encoder_made_or_was_changed_or_damaged_is_made_again(
-    river, half, monkeypatch, caplog, other
-):
+def test_what_is_damaged_or_of_another_encoder_is_replaced(river, half, monkeypatch, caplog, other):
     if other == 'program':
         monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     elif other == 'memory':
@@ -246,9 +238,7 @@ def test_what_another_encoder_made_or_was_changed_or_damaged_is_made_again(
 
 
 @pytest.mark.parametrize(('lost', 'left'), [('memory', 'retrieval'), ('retrieval', 'memory')])
-def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
-    engine_folder, half, monkeypatch, lost, left
-):
+def test_what_another_encoder_left_is_not_completed(engine_folder, half, monkeypatch, lost, left):
     shutil.rmtree(half / lost)
     monkeypatch.setattr(passage_encoder, '_VERSION', 0)
     said = f'{left} was made by another encoder or program: delete that'
@@ -259,10 +249,7 @@ def test_what_is_left_of_another_encoder_is_not_completed_by_this_one(
     assert verify(half, lambda said: None) == []
 
 
-def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_forgotten(
-    river, half, tmp_path
-):
-    """As bytes; and what is anew is that of a knowledge base that is indexed anew."""
+def test_updates_in_a_row_keep_each_number_and_none_of_what_is_forgotten(river, half, tmp_path):
     spain = {'text': BYRON['text'].replace('Greece to', 'Spain to')}
     changes = {
         'documents': lambda changed: changed.add(river),
@@ -306,7 +293,6 @@ def test_updates_in_a_row_hold_each_number_once_as_it_was_and_none_of_what_is_fo
         found = ([p.document for p in kb.retrieve(question)] for kb in (changed, anew))
         assert next(found) == next(found)
     assert verify(half, lambda line: None) == []
-    # What is there already changes nothing.
     before, there = manifest.read_bytes(), parts(half)
     assert add_text(half, [river], processes=1).skipped == 3
     assert manifest.read_bytes() == before and parts(half) == there

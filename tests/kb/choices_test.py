@@ -18,17 +18,13 @@ DOCUMENTS = {
 @table(f"""
     question | two
     Who is a painter, Orla Finch or Joel Stern? | Orla Finch, Joel Stern
-    Which of Orla Finch or Joel Stern paints? | Orla Finch, Joel Stern
     Between Orla Finch and Joel Stern, who paints? | Orla Finch, Joel Stern
     Which is higher, the yearly rent or the deposit? | the yearly rent, the deposit
     Which is higher, the rent, the deposit or the fee? |
-    Which is higher, the rent or the fee or the deposit? |
     Who should pay for damage, rent or keys? |
     Who owns the inn, the cook or the guest? |
     Who painted Orla Finch and Joel Stern? |
     Was Orla Finch or Joel Stern a painter? |
-    Who painted Orla Finch? |
-    What war was fought between Norland and Sudland? |
     Which war did Norland or Sudland lose? |
     Which person lives in Leith or Prague? |
     Who is a painter, Orla Finch, Joel Stern or Ann Low? |
@@ -51,12 +47,10 @@ def test_nothing_but_the_two_is_an_answer(index):
             assert answer.names[0] == 'Orla Finch' and set(answer.names) <= two
             assert answer.probabilities[0] >= 0.5 and answer.paths(answer.names[0])
             assert not answer.is_sure
-        # What is compared in a way that is not understood is chosen from, too.
         answer = kb.ask('Who painted better ships, Orla Finch or Joel Stern?')
         assert answer.names[0] == 'Orla Finch' and not answer.is_sure
         assert 'compares in a way' in answer.to_record(1)['note']
         answer = kb.ask('Which are better, ships or bridges?')
         assert set(answer.names) <= {'ships', 'bridges'} and not answer.is_sure
-    # Following leads away from the names of a question.
     with opql_jax.open(folder, reader=False) as kb:
         assert not two & set(kb.ask(questions[0]).names)

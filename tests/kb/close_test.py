@@ -33,7 +33,6 @@ def open_under(folder: pathlib.Path) -> set[str]:
 
 
 def used(kb):
-    """An answer and a set of a knowledge base all of whose parts were used."""
     answer, cast = kb.ask(QUESTION), kb.entity('Ada Lovelace').follow('father')
     assert answer.explain() and kb.retrieve(QUESTION, 1) and list(cast)
     assert kb.text_answerer.relations and cast.differentiable() and answer.to_pandas() is not None

@@ -3,9 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.text.closest_sentences import ClosestSentences
 
@@ -28,9 +26,7 @@ DOCUMENTS = {
     In which system are requests for leave entered? | Perch
     Who is the head? | Yusuf Amrani
 """)
-def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_it(
-    kb, question, right
-):
+def test_a_question_that_names_nothing_is_answered_by_the_sentence_like_it(kb, question, right):
     answer = kb.ask(question)
     assert answer.question.topics == () and answer.names[0] == right
     (path, *_) = answer.paths(right)
@@ -39,19 +35,11 @@ def test_a_question_that_names_nothing_is_answered_by_the_sentence_that_is_like_
     assert 'the sentences most like it' in (told := answer.to_text()) and right in told
 
 
-def test_names_that_the_text_lacks_and_other_languages_are_told(kb):
-    asked = 'Who coordinated the Winterlight trial?/Where was Иван born?/who did it?/东京 在 哪里'
-    for question in asked.split('/'):
-        with pytest.raises(InputError, match='mentions no name'):
-            kb.ask(question)
-
-
 def test_entries_are_those_of_the_sentences_with_the_highest_cosines(kb, monkeypatch):
     monkeypatch.setattr('opql_jax.kb.text.closest_sentences.SENTENCES', 2)
     question, answerer = 'Where does the review talk take place?', kb.text_answerer
     encoder, index = answerer._encoder, kb._index
-    found = ClosestSentences(kb.prepared, encoder, kb.memory, index)
-    rows, cosines = found.entries(question)
+    rows, cosines = ClosestSentences(kb.prepared, encoder, kb.memory, index).entries(question)
     sentences = [
         row['text'][start:end]
         for row in kb.prepared.passages.to_pylist()

@@ -9,7 +9,7 @@ from opql_jax.kb.text.comparison_questions import parse
 from opql_jax.kb.text.marked_questions import Name, names_of
 from opql_jax.kb.weighted_entities import UNKNOWN_KIND
 
-from examples import table
+from examples import lines, table
 
 
 def parsed(question):
@@ -19,123 +19,68 @@ def parsed(question):
     return parse(text, names_of(text, names))
 
 
-def asks(question):
-    """How two are compared, and the first plain question about each."""
-    found = parsed(question)
-    assert found is not None, question
-    return found.how, [side.questions[0] for side in found.sides]
-
-
-OF, WHERE = 'What country is the director of {} from?', 'In which country is {} located?'
-BORN, DIED = 'When was the director of {} born?', 'When did the director of {} die?'
+OF, BORN = 'What country is the director of {} from?', 'When was the director of {} born?'
 FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin operating?'
 
 
 @table(f"""
-    question | how | plain
-    Which film is older, [Night Ferry] or [Dawn Ferry]? | least | When was {{}} released?
-    Did “[Up]” or “[Down]” come out first? | least | When was {{}} released?
-    Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released?
-    Who is older, [Ann] or [Bob]? | least | When was {{}} born?
-    Is [Ann: person] or [Bob: person] older? | least | When was {{}} born?
-    Which of the two is younger, [Ann: person] or [Bob: person]? | most | When was {{}} born?
-    Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded?
-    Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN}
-    Did [Ann] or [Bob] die first? | least | When did {{}} die?
-    Of [Ann] and [Bob], who died last? | most | When did {{}} die?
-    Which river is longer, [Orla] or [Tam]? | most | How long is {{}}?
-    Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}?
-    Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}?
-    Which has fewer seats, [Aker Hall] or [Bakke Hall]? | least | How many seats does {{}} have?
-    Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN}
-    Whose director was born first, [Up]'s or [Down]'s? | least | {BORN}
-    Which film has the director died later, [Up] or [Down]? | most | {DIED}
-    Which film's director is younger, [Up] or [Down]? | most | {BORN}
-    Do both films [Up] and [Down] have directors from the same country? | same | {OF}
-    Are director of film [Up] and director of film [Down] both from the same country? | same | {OF}
-    Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER}
-    Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from?
-    Do [Ann] and [Bob] share the same profession? | same | What is the profession of {{}}?
-    Did [Ann] and [Bob] die in the same year? | same | When did {{}} die?
-    Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}?
-    Are both villages, [Ann] and [Bob], located in the same country? | same | {WHERE}
-    Was [Ann] born before [Bob]? | less | When was {{}} born?
-    Is [Ann: person] older than [Bob: person]? | less | When was {{}} born?
-    Did [Ann] open after [Bob]? | more | When did {{}} open?
-    Is [Ann] heavier than [Bob]? | more | How heavy is {{}}?
-    Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born?
-    Which of [Orbis] and [Lumen] was launched earlier? | least | When was {{}} launched?
-    Which town has the larger population, [Ely] or [Rye]? | most | What is the population of {{}}?
-    Are the directors of both films [Up] and [Down] from the same country? | same | {OF}
-""")
-def test_a_comparison_asks_the_same_about_each_and_chooses_one_or_compares_them(
-    question, how, plain
-):
-    names = [piece.split(']')[0].split(': ')[0] for piece in question.split('[')[1:]]
-    assert asks(question) == (how, [plain.format(name) for name in names])
-
-
-@table("""
-    question | plain | asked
-    Was [Up] directed by [Ann]? | Who directed Up? | Ann
-    Did [Ann] direct [Up]? | Who directed Up? | Ann
-    Is [Ann] the director of [Up]? | Who is the director of Up? | Ann
-    Is [Up]'s director [Ann]? | Who is the director of Up? | Ann
-    Was [Ann] born in [Bergen: place]? | Where was Ann born? | Bergen
-    Was [Ann] born in 1963? | When was Ann born? | 1963
-    Did [Ann] die on 9 June 2011? | When did Ann die? | 9 June 2011
-    Was [Ann] born before 1970? | When was Ann born? | 1970
-    Is the [Harl] located in [Bergen: place]? | Where is the Harl located? | Bergen
-    Is [Ann] from [Norway: place]? | Where is Ann from? | Norway
-    Is [Ann] Norwegian? | What country is Ann from? | norwegian
-    Was [Ann] an architect? | What is the profession of Ann? | architect
-    Is [Ann] a tea taster? | What is the profession of Ann? | taster
-    Is the [Orla: place] a shallow stream? | What type of thing is the Orla? | stream
-    Is the [Orla] a shallow river? | What type of thing is the Orla? | river
-    Was [Ann] married to [Bob]? | Who was Ann married to? | Bob
-    Was the writer of [Up] born in [Ely: place]? | Where was the writer of Up born? | Ely
-    Does [Up] star [Ann]? | Who stars in Up? | Ann
-    Did [Ann] sell the mill? | What did Ann sell? | mill
-""")
-def test_a_fact_is_asked_for_with_a_question_word_in_place_of_one_name(question, plain, asked):
-    found = parsed(question)
-    assert found is not None and found.sides[0].questions[0] == plain and found.asked == asked
-
-
-@table("""
     question | how | plain | asked
-    Were both [Up] and [Down] directed by [Ann]? | is | Who directed {}? | Ann
-    Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {}? | Ann
-    Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {}? | Ann
-    Which of [Up] and [Down] is in [Bergen: place]? | which | Where is {} located? | Bergen
-    Which one, [Up] or [Down], was released in 1963? | which | When was {} released? | 1963
+    Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released? |
+    Who is older, [Ann] or [Bob]? | least | When was {{}} born? |
+    Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded? |
+    Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN} |
+    Of [Ann] and [Bob], who died last? | most | When did {{}} die? |
+    Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}? |
+    Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}? |
+    Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN} |
+    Whose director was born first, [Up]'s or [Down]'s? | least | {BORN} |
+    Which film's director is younger, [Up] or [Down]? | most | {BORN} |
+    Do both films [Up] and [Down] have directors from the same country? | same | {OF} |
+    Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER} |
+    Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from? |
+    Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}? |
+    Was [Ann] born before [Bob]? | less | When was {{}} born? |
+    Is [Ann: person] older than [Bob: person]? | less | When was {{}} born? |
+    Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born? |
+    Was [Up] directed by [Ann]? | is | Who directed Up? | Ann
+    Did [Ann] direct [Up]? | is | Who directed Up? | Ann
+    Is [Ann] the director of [Up]? | is | Who is the director of Up? | Ann
+    Is [Up]'s director [Ann]? | is | Who is the director of Up? | Ann
+    Was [Ann] born in [Bergen: place]? | is | Where was Ann born? | Bergen
+    Was [Ann] born before 1970? | less | When was Ann born? | 1970
+    Is [Ann] from [Norway: place]? | is | Where is Ann from? | Norway
+    Is [Ann] Norwegian? | is | What country is Ann from? | norwegian
+    Is the [Orla: place] a shallow stream? | is | What type of thing is the Orla? | stream
+    Was the writer of [Up] born in [Ely: place]? | is | Where was the writer of Up born? | Ely
+    Did [Ann] sell the mill? | is | What did Ann sell? | mill
+    Were both [Up] and [Down] directed by [Ann]? | is | Who directed {{}}? | Ann
+    Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {{}}? | Ann
+    Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {{}}? | Ann
 """)
-def test_a_fact_about_both_or_one_of_two_is_asked_about_each(question, how, plain, asked):
-    assert asks(question) == (how, [plain.format('Up'), plain.format('Down')])
-    assert parsed(question).asked == asked
+def test_the_same_is_asked_about_each_name_and_compared_or_chosen_by(question, how, plain, asked):
+    found = parsed(question)
+    names = [piece.split(']')[0].split(': ')[0] for piece in question.split('[')[1:]]
+    expected = [plain.format(name) for name in names if name != asked][: len(found.sides)]
+    assert [side.questions[0] for side in found.sides] == expected
+    assert (found.how, found.asked) == (how, asked)
 
 
-@table("""
-    question
-    Who directed [Up]?
-    Who is the wife of [Carl], [Ann] or [Bob]?
-    Who wrote [Love] and [Death]?
-    Which film stars [Ann] and [Bob]?
-    Who was the first president of [Norway] and [Sweden]?
-    Who won more awards, [Ann] or [Bob]?
-    Was [Ann] not born in [Bergen]?
-    How many films did [Ann] direct?
-    Why did [Ann] leave [Bergen]?
-    Is [Ann: person] in [Up: work]?
-""")
-def test_other_questions_compare_nothing(question):
-    assert parsed(question) is None
+def test_other_questions_compare_nothing():
+    for question in lines("""
+        Who directed [Up]?
+        Who is the wife of [Carl], [Ann] or [Bob]?
+        Which film stars [Ann] and [Bob]?
+        Who was the first president of [Norway] and [Sweden]?
+        Was [Ann] not born in [Bergen]?
+        Why did [Ann] leave [Bergen]?
+        Is [Ann: person] in [Up: work]?
+    """):
+        assert parsed(question) is None, question
 
 
 @table("""
     question | place
     Were [Ann] and [Bob] born in the same town? | town
-    Are [Ann] and [Bob] from the same city? | city
     Do [Ann] and [Bob] have the same nationality? | country
     Do [Ann] and [Bob] have the same father? |
 """)
@@ -173,32 +118,26 @@ DOCUMENTS = {
 @table("""
     question | right
     Which bridge opened first, the Harl Bridge or the Corve Bridge? | Harl Bridge
-    Which bridge is longer, the Harl Bridge or the Corve Bridge? | Corve Bridge
     Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
     Is Cotter Moor higher than Alder Moor? | yes
-    Who was born first, Joel Stern or Amara Finch? | Amara Finch
-    Which winery is older, Casa Roja or Casa Verde? | Casa Verde
-    Which bridge has the older designer, the Corve Bridge or the Harl Bridge? | Harl Bridge
-    Did Amara Finch die before 1960? | yes
-    Are Amara Finch and Joel Stern from the same country? | no
     Are Casa Verde and Monte Alto in the same country? | yes
-    Do the Harl Bridge and the Corve Bridge have the same designer? | no
-    Was Ada Holm born in Trondheim? | yes
-    Did Luis Vidal found Casa Verde? | no
-    Did the Corve Bridge open in 1954? | yes
     Was Joel Stern a Czech engineer? | yes
-    Was Joel Stern a Scottish engineer? | no
-    Is Casa Verde in Portugal? | no
     Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
-    Who is an engineer, Joel Stern or Ruta Hald? | Joel Stern
-    Was the Pell Bridge designed by Joel Stern? | no
     Did Olwen Tarr buy the kiln? | yes
     Were Eva Dahl and Per Lund born in the same city? | no
     Did Per Lund lead the first survey of the Orla? | no
     Did Eva Dahl lead the full survey of the Orla? | yes
+    Who is taller, Amara Finch or Joel Stern? |
+    Was the Harl Bridge painted by Amara Finch? |
+    Who was born first, Joel Stern or Ludwig Ossel? |
+    Was Joel Stern born in Bohemia? |
+    Were Ada Holm and Ida Vik born in the same city? |
+    Were Ada Holm and Kari Moe born in the same city? |
+    Were Ada Holm and Kari Moe born in the same country? |
 """)
-def test_what_two_facts_say_together_is_the_answer(kb, question, right):
-    assert kb.ask(question).names == [right]
+def test_what_two_facts_say_together_is_the_answer_and_what_none_says_unsure(kb, question, right):
+    answer = kb.ask(question)
+    assert answer.names == [right] if right else not answer.is_sure
 
 
 def test_what_a_sentence_denies_is_surely_not_so(kb):
@@ -211,28 +150,12 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     answer = kb.ask('Who was born first, Joel Stern or Amara Finch?')
     values = [kb.ask(f'When was {name} born?') for name in ('Joel Stern', 'Amara Finch')]
     assert [part.names for part in answer.parts] == [value.names[:1] for value in values]
-    least = min(value.probabilities[0] for value in values)
-    assert answer.probabilities[0] == pytest.approx(least)
-
-
-@table("""
-    question
-    Who is taller, Amara Finch or Joel Stern?
-    Was the Harl Bridge painted by Amara Finch?
-    Who was born first, Joel Stern or Ludwig Ossel?
-    Was Joel Stern born in Bohemia?
-    Were Ada Holm and Ida Vik born in the same city?
-    Were Ada Holm and Kari Moe born in the same city?
-    Were Ada Holm and Kari Moe born in the same country?
-""")
-def test_what_the_text_does_not_state_or_denies_is_not_sure(kb, question):
-    assert not kb.ask(question).is_sure
+    assert answer.probabilities[0] == pytest.approx(min(value.probabilities[0] for value in values))
 
 
 @table("""
     question | found
     Was Joel Stern a railway engineer? | Joel Stern: engineer
-    Was Monte Alto founded by Luis Vidal? | the text does not decide this
     Which moor is larger, Alder Moor or Cotter Moor? | the text does not decide this
 """)
 def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question, found):
@@ -274,9 +197,7 @@ def test_what_no_sentence_says_the_reader_takes_for_yes_or_no_without_being_sure
 @table("""
     question | why
     How many bridges did Joel Stern design? | counts
-    Why did the Harl Bridge open? | why
     How did Joel Stern die? | how
-    What is the longest bridge of Joel Stern? | longest
 """)
 def test_what_is_out_of_reach_has_no_probability_and_says_so(kb, question, why):
     answer = kb.ask(question)

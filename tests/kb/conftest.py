@@ -12,8 +12,6 @@ from trios import TRIOS, write
 
 @pytest.fixture(scope='session')
 def index(tmp_path_factory):
-    """Indexes documents, {title: text}, and returns the folder of the knowledge base."""
-
     def index(documents: dict[str, str]) -> pathlib.Path:
         records = [{'id': key, 'title': key, 'text': text} for key, text in documents.items()]
         folder = tmp_path_factory.mktemp('indexed') / 'kb'

@@ -1,7 +1,6 @@
 """Sets of entities over plain text: what they hold, as which query, and by which paths."""
 
 import collections
-import dataclasses
 import math
 
 import jax
@@ -74,13 +73,6 @@ def test_operators_take_the_smaller_the_larger_and_the_difference(kb, directed):
     assert weights_of(a - b) == positive({name: left[name] - right[name] for name in names})
 
 
-def test_nothing_leads_on_from_nothing(kb, directed):
-    empty = directed.where(kind='language')
-    assert list(empty.follow('starring')) == [] and not empty
-    assert list(empty | directed) == list(directed) == list(directed - empty)
-    assert repr(empty).endswith('0 entities') and empty.explain() == ''
-
-
 @pytest.mark.parametrize('query, names', films.EXAMPLES)
 def test_examples_of_the_page(kb, query, names):
     assert set(kb.query(query).names[: len(names)]) == set(names)
@@ -96,14 +88,6 @@ def test_examples_of_the_page(kb, query, names):
 def test_a_name_that_is_not_known_is_told_with_its_column(kb, query, said):
     with pytest.raises(InputError, match=f'query(, |: ){said}'):
         kb.query(query)
-
-
-def test_an_ambiguous_name_is_told_with_what_it_may_mean(kb):
-    with pytest.raises(InputError, match="'Lind' may be 2 entities") as raised:
-        kb.entity('Lind')
-    told = str(raised.value)
-    assert 'Tomas Lind (person): Tomas Lind was a Swedish actor, born in Uppsala in 1930.' in told
-    assert 'Erik Lind (person): ' in told and 'Its music was composed by Erik Lind.' in told
 
 
 def test_what_is_no_name_relation_kind_or_count_is_told(kb, directed):
@@ -123,19 +107,6 @@ def test_sets_of_two_knowledge_bases_do_not_mix(kb, directed):
         directed & other.entity('Oslo')
     with pytest.raises(TypeError):
         directed & {'Oslo'}
-
-
-def test_a_member_says_its_path_with_sentences(kb, directed):
-    ((first, second),) = directed.follow('starring').paths('Clara Holm', most=1)
-    assert first.ends == ('Ingrid Solberg', 'Night Ferry') and first.relation == 'directed'
-    assert second.ends == ('Night Ferry', 'Clara Holm') and second.relation == 'starring'
-    assert (second.title, second.document) == ('Night Ferry', 'ferry')
-    pieces = list(second.pieces())
-    assert [text for text, role in pieces if role == 'topic'] == ['Night Ferry']
-    assert [text for text, role in pieces if role == 'target'] == ['Clara Holm']
-    assert ''.join(text for text, _ in pieces) == second.sentence
-    assert second.sentence in films.DOCUMENTS['Night Ferry']
-    assert 0 < second.weight <= 1
 
 
 def test_paths_of_operators_are_those_of_what_they_combine(kb, directed):
@@ -182,11 +153,7 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
         weights = function(params)
         return -jnp.log(weights[wanted] / weights.sum())
 
-    gradient = jax.grad(loss)(params)
-    step = np.random.default_rng(0).normal(size=gradient['directed'].shape).astype(np.float32)
-    up, down = (loss({'directed': params['directed'] + sign * 1e-3 * step}) for sign in (1, -1))
-    assert (up - down) / 2e-3 == pytest.approx(np.vdot(gradient['directed'], step), rel=0.02)
-    lower = {'directed': params['directed'] - 0.05 * gradient['directed']}
+    lower = {'directed': params['directed'] - 0.05 * jax.grad(loss)(params)['directed']}
     assert loss(lower) < loss(params) - 0.5
 
 
@@ -202,12 +169,3 @@ def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, q
     found = as_query(answer, kb.sets)
     assert str(found).startswith(query)  # then a kind, where words alone find something else
     assert found.names[0] == answer.names[0] and kb.query(str(found)) == found
-
-
-def test_of_several_that_have_a_name_the_one_that_is_an_answer_is_explained(kb):
-    answers = kb.ask('Who composed the music of Night Ferry?')
-    with pytest.raises(InputError, match="'Lind' may be 2 entities; write one of 'Tomas Lind'"):
-        answers.explain('Lind')
-    only = dict(entities=np.array([kb.vocab.id('Erik Lind')]), weights=np.ones(1, np.float32))
-    alone = dataclasses.replace(answers, **only)
-    assert alone.explain('Lind') == answers.explain('Erik Lind') != 'no fact leads there'

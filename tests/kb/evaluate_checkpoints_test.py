@@ -26,7 +26,6 @@ def save(workdir, *steps, keep=None, params=None, meta=None):
 
 @pytest.fixture(scope='module')
 def kb(world, tmp_path_factory):
-    """A knowledge base whose follower has three different checkpoints."""
     kb = shutil.copytree(world, tmp_path_factory.mktemp('world') / 'kb')
     with Checkpoints(kb / 'follow', read_only=True) as store:
         params, meta = store.load()

@@ -25,8 +25,7 @@ def test_recall_and_answers_are_counted():
         'questions': questions,
     }
     by_supporting = {'2': score(1 / 2, 1.0, 1), '3': score(2 / 3, 0.0, 1)}
-    every = score((1 / 2 + 2 / 3) / 2, 0.5, 2)
-    assert found == every | {'by_supporting': by_supporting}
+    assert found == score((1 / 2 + 2 / 3) / 2, 0.5, 2) | {'by_supporting': by_supporting}
 
 
 @table("""

@@ -76,8 +76,7 @@ def test_triples_follow_the_grammar_and_tell_the_same(kb, tmp_path):
     value = lambda e, name: text(values[e, f'<urn:opql:{name}>'].partition('^^')[0])
     columns = ('relation', 'inverse', 'weight', 'sentence')
     ends = lambda e: {name: label(values[e, f'<urn:opql:{name}>']) for name in ('topic', 'target')}
-    rows = [{name: value(e, name) for name in columns} | ends(e) for e in entries]
-    check_told(kb, rows)
+    check_told(kb, [{name: value(e, name) for name in columns} | ends(e) for e in entries])
     double = '^^<http://www.w3.org/2001/XMLSchema#double>'
     assert values[entries[0], '<urn:opql:weight>'].endswith(double)
 

@@ -21,15 +21,7 @@ import tiny_text_encoder
 import tiny_training
 
 
-def test_sentences_are_grouped_by_relation_and_text():
-    relations = ['near', 'made', 'near', 'made', 'near', 'alone']
-    texts = ['a', 'b', 'a', 'c', 'd', 'e']
-    groups = fewshot.group_by_relation(relations, texts, 2)
-    assert [[same.tolist() for same in texts] for texts in groups] == [[[1], [3]], [[0, 2], [4]]]
-
-
 def slow_accuracies(vectors, groups, ways, shots, num_episodes, seed):
-    """`episode_accuracies` by loops in float64, with the same draws."""
     rng, out = np.random.default_rng(seed), []
     used = sorted(i for texts in groups for same in texts for i in same)
     vectors = np.asarray(vectors, np.float64)
@@ -69,19 +61,13 @@ def test_a_query_never_has_a_text_of_its_support():
     assert all(query != support for query, support in drawn)
 
 
-# {relation: sentences}; the head is the third token, the tail the last.
 SENTENCES = {
-    'wrote': ['long ago ann wrote emma', 'once again jo wrote lucy', 'later on max wrote the sea'],
-    'near': [
-        'the town rome near lake como',
-        'a village bonn near the river',
-        'old city york near the mill',
-    ],
-    'born': ['the poet ann born first', 'the king jo born never'],
-    'alone': ['the king max sang songs'],
+    'wrote': 'long ago ann wrote emma/once again jo wrote lucy/later on max wrote the sea',
+    'near': 'the town rome near lake como/a village bonn near the river/old city york near a mill',
+    'born': 'the poet ann born first/the king jo born never',
+    'alone': 'the king max sang songs',
 }
-
-
+SENTENCES = {relation: texts.split('/') for relation, texts in SENTENCES.items()}
 LEFT_OUT = {'the mentions overlap': 1, 'of a relation with fewer than 2 texts': 1}
 
 
@@ -126,9 +112,7 @@ def seen(monkeypatch):
 
 
 @pytest.mark.parametrize('embedding', fewshot.EMBEDDINGS[1:])
-def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
-    folders, tmp_path, seen, embedding
-):
+def test_embeddings_are_those_of_sentences_one_at_a_time(folders, tmp_path, seen, embedding):
     run(folders, tmp_path, embedding=embedding)
     encoder, params, _, _ = model_config.load(folders[0])
     tokenizer = load_tokenizer(folders[0])
@@ -148,9 +132,8 @@ def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    'options, said',
-    [
+def test_what_cannot_be_scored_is_refused(folders, tmp_path):
+    for options, said in (
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
         (dict(shots=0), '0 shots'),
         (dict(embedding='sum'), "it is one of 'pair', 'relation', 'relation masked', 'mean'"),
@@ -158,12 +141,10 @@ def test_embeddings_are_those_of_sentences_marked_and_encoded_one_at_a_time(
         (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
         (dict(model_dir='nowhere', embedding='pair'), 'nowhere is not a released encoder'),
         (dict(relations=('near', 'far', 'under')), 'relations: .*has no sentence of far, under'),
-    ],
-)
-def test_what_cannot_be_scored_is_refused(folders, tmp_path, options, said):
-    with pytest.raises(InputError, match=said):
-        run(folders, tmp_path / 'out', **options)
-    assert not (tmp_path / 'out').exists()
+    ):
+        with pytest.raises(InputError, match=said):
+            run(folders, tmp_path / 'out', **options)
+        assert not (tmp_path / 'out').exists()
 
 
 def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path, seen):
@@ -176,7 +157,6 @@ def test_pairs_are_encoded_by_a_released_encoder(folders, tmp_path, seen):
         items['born'].append(_item([first, *['saw'] * 200, last], [0], [201]))
     file.write_text(json.dumps(items))
     out = run((tmp_path / 'encoder', file), tmp_path / 'out', embedding='pair')
-    # Of a long sentence what is around the pair is read.
     assert out['left_out'] == LEFT_OUT
     assert (out['embedding'], out['sentences']) == ('pair', 11)
     texts, topics, targets, _ = zip(*read_labelled(file)[0])

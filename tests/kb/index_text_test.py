@@ -29,7 +29,6 @@ def content(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope='module')
 def folder(engine_folder):
-    """The folder of three documents, and of the knowledge base that was made of it."""
     return engine_folder.parent
 
 
@@ -121,7 +120,6 @@ def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path, monkeypatch,
 
 
 def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path, monkeypatch):
-    """Each part in turn is the last that was written."""
     from opql_jax.kb.text import index_text as module
 
     def cut_off(*arguments, **options):
@@ -135,18 +133,6 @@ def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path,
         monkeypatch.undo()
         index_text([folder / 'articles'], tmp_path / name, processes=1)
         assert content(tmp_path / name) == whole
-
-
-def test_what_is_no_text_is_told(tmp_path):
-    (tmp_path / 'empty').mkdir()
-    text = 'it was late and nobody came, so they went home and slept for a while.'
-    write(tmp_path / 'nameless', {'notes': text})
-    no_name = 'no name was recognised|empty corpus|no near pairs'
-    for source, said in (('empty', 'no text to read'), ('nameless', no_name)):
-        with pytest.raises(InputError, match=said):
-            index_text([tmp_path / source], tmp_path / 'kb', processes=1)
-    with pytest.raises(InputError):  # and no silent empty knowledge base
-        opql_jax.open(tmp_path / 'kb')
 
 
 def test_no_file_of_a_user_is_destroyed(folder, kb, tmp_path):

@@ -15,14 +15,13 @@ from opql_jax.corpus.questions import read_questions
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
 from opql_jax.kb.open_kb import open_kb
-from opql_jax.kb.trained.question_sets import evaluate as evaluate_sets
+from opql_jax.kb.trained.question_sets import evaluate
 from opql_jax.kb.trained.trained_kb import TrainedKB
 from opql_jax.memory.format import Memory
 from opql_jax.models.language_model import normalize_entity_table
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
-from opql_jax.training.checkpoints import CheckpointError
 
 import question_records
 import tiny_training
@@ -55,13 +54,10 @@ def world(tmp_path_factory):
     return types.SimpleNamespace(**parts, run=run)
 
 
-def evaluate(world, model, memory, output):
-    asked = dict(questions=(str(world.root / 'asked.jsonl'),), output_dir=str(output))
-    return evaluate_sets(kb=str(world.root), **TEXT, model=model, memory=memory, **asked)['asked']
-
-
 def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_path):
-    found = evaluate(world, 'lm', 'memory', tmp_path)
+    asked = dict(questions=(str(world.root / 'asked.jsonl'),), output_dir=str(tmp_path))
+    parts = dict(kb=str(world.root), **TEXT, model='lm', memory='memory')
+    found = evaluate(**parts, **asked)['asked']
     assert json.loads((tmp_path / 'metrics.json').read_text())['asked'] == found
     rows, cases = (read(tmp_path / f'asked.{name}.jsonl') for name in ('predictions', 'cases'))
     assert len(rows) == found['questions'] == 16
@@ -88,7 +84,6 @@ def test_predictions_tell_what_was_read_and_metrics_follow_from_them(world, tmp_
 
 
 def test_entities_are_told_apart_by_direction_not_by_length(world):
-    """Whatever the lengths of E, answers and losses are the same."""
     model = open_kb(world.root, **TEXT, model='lm', memory='memory')
     asked = read_questions(world.root / 'asked.jsonl', model.vocab)[:5]
     encoder, params, _, meta = model_config.load(world.root / 'lm')
@@ -105,14 +100,6 @@ def test_entities_are_told_apart_by_direction_not_by_length(world):
     assert loss(longer) == pytest.approx(float(loss(params)), rel=1e-4)
 
 
-def test_a_model_without_a_memory_answers_by_itself(world, tmp_path):
-    found = evaluate(world, 'eae', None, tmp_path)
-    assert 'retrieval_accuracy' not in found and found['questions'] == 16
-    row = read(tmp_path / 'asked.predictions.jsonl')[0]
-    assert row['traces'] == []
-    assert [answer['entity'] for answer in row['answers']] == row['without_memory']
-
-
 def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_path):
     other = tiny_training.write_memory(world.folder, world.root / 'cloze', tmp_path / 'other')
     filtered = dict(model='cloze', memory='memory', filter=True)
@@ -127,10 +114,12 @@ def test_models_and_memories_that_do_not_belong_together_are_refused(world, tmp_
             open_kb(world.root, **TEXT, **parts)
     cloze = functools.partial(objectives.Cloze, **OPTIONS)
     one_hop = objectives.AnswerQuestions(questions=str(world.root / 'asked.jsonl'), max_hops=1)
-    lower = dataclasses.replace(cloze(memory_dir=str(world.memory)), entity_layer=0)
+    of_memory = functools.partial(dataclasses.replace, cloze(memory_dir=str(world.memory)))
+    lower, embeddings = of_memory(entity_layer=0), of_memory(mixing='embeddings')
     for start, stage, said in (
         ('eae', cloze(memory_dir=str(other)), 'not built by the encoder that training starts from'),
         ('cloze', lower, 'has entity_layer=1, not 0'),
+        ('cloze', embeddings, "has mixing='distributions', not 'embeddings': give the same"),
         ('entities', one_hop, 'has 2 hops, max_hops is 1'),
         ('entities', cloze(own_prediction=False), 'takes every answer from a memory'),
     ):
@@ -145,7 +134,6 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
     text = names.source(world.prepared)[0].texts[0].texts
 
     def changed(name, relations_of):
-        """How far relations are from those of the start after training, and what it told."""
         stage = dataclasses.replace(names, relations_of=relations_of)
         told = world.run(tmp_path / name, stage, init_from=start, num_steps=40, learning_rate=1e-2)
         encoder, after, _, _ = model_config.load(tmp_path / name)
@@ -172,7 +160,6 @@ def test_relations_stay_those_of_a_model_while_names_are_learnt(world, tmp_path)
 
 
 def test_names_are_learnt_first(world, tmp_path, monkeypatch):
-    """Linking begins with what the encoder reads in names, and it alone is trained."""
     asked = str(world.root / 'asked.jsonl')
     names = objectives.LinkNames(memory_dir=str(world.memory), questions=asked, **OPTIONS)
     encoder, params, _, _ = model_config.load(world.root / 'entities')
@@ -184,8 +171,7 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
     # W_f is of the states below the entity memory, W_e of the last ones.
     assert (started['lm/w_f/kernel'] != started['encoder/w_e/kernel']).any()
 
-    start = str(world.root / 'entities')
-    told = world.run(tmp_path / 'names', names, init_from=start, num_steps=2)
+    told = world.run(tmp_path / 'names', names, init_from=str(world.root / 'entities'), num_steps=2)
     assert told['loss'] == pytest.approx(told['L_el'] + told['L_el_inside'], rel=1e-5)
     after = tiny_training.params_of(tmp_path / 'names')
     for name in linking:
@@ -194,22 +180,3 @@ def test_names_are_learnt_first(world, tmp_path, monkeypatch):
         assert (after[name] != started[name]).any()
     for name in ('encoder/w_r/kernel', 'follower/w_q', 'follower/w_t', 'lm/w_v', 'lm/r_null'):
         np.testing.assert_array_equal(after[name], started[name])
-
-
-def test_where_embeddings_are_mixed_each_topic_of_a_question_learns_to_retrieve(world, tmp_path):
-    files = dict(memory_dir=str(world.memory), questions=str(world.root / 'asked.jsonl'))
-    options = dict(text_rows=0, mixing='embeddings', **OPTIONS)
-    asking = objectives.AnswerQuestions(**files, **options)
-    encoder, params, _, _ = model_config.load(world.root / 'entities')
-    task = asking.build(world.prepared, encoder, make_mesh(1))
-    params = task.init(params)
-    memory = task.refresh(task.memory, params) if task.refresh else task.memory
-    told = jax.jit(lambda params: task.loss(params, task.source[0], memory, None)[1])(params)
-    assert told['L_re_1hop'] > 0.1 and told['reachable_1hop'] > 0
-    trained = [name for name in ('lm/w_v', 'lm/e_null', 'lm/r_null') if task.trainable(name)]
-    assert trained == ['lm/w_v', 'lm/r_null']
-    assert not dataclasses.replace(asking, mixing='distributions').trainable('lm/w_v')
-    assert dataclasses.replace(asking, null_entity=False).trainable('lm/e_null')
-    said = "has mixing='distributions', not 'embeddings': give the same"
-    with pytest.raises(CheckpointError, match=said):
-        world.run(tmp_path / 'new', asking, init_from=str(world.root / 'cloze'))

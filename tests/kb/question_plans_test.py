@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from opql_jax.kb.text.question_plans import out_of_reach, plans
 
-from examples import lines, table
+from examples import table
 
 
 def plans_of(question):
@@ -17,30 +17,20 @@ def plans_of(question):
 
 @table("""
     question | plan
-    Where did the father of [Ada] die? | the father of [Ada] / Where did [it] die
     Where did [James]’ father die? | [James]’ father / Where did [it] die
     Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
     Where is the aunt of the heir of [A]? | the heir of [A] / the aunt of [it] / Where is [it]
     who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
     where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
     Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
-    Who is [Ada]'s mother-in-law? | the spouse of [Ada] / Who is the mother of [it]
+    what was the name of [Ada]'s ship |
+    Who is the ſtepmother of [Ada]? |
+    who founded [A Inc.] |
 """)
-def test_a_phrase_that_holds_the_topic_may_be_found_first(question, plan):
+def test_a_phrase_that_holds_the_topic_may_be_found_first_else_there_is_one_plan(question, plan):
     found = plans_of(question)
     assert len(found[0]) == 1  # that of one hop comes first
-    assert plan.split(' / ') in found
-
-
-@table("""
-    question
-    who directed [Inception]?
-    what was the name of [Ada]'s ship
-    Who is the ſtepmother of [Ada]?
-    who founded [A Inc.]
-""")
-def test_where_there_is_no_phrase_there_is_one_plan(question):
-    assert plans_of(question) == [[question.rstrip('?')]]
+    assert plan.split(' / ') in found if plan else found == [[question.rstrip('?')]]
 
 
 def test_what_a_phrase_stands_for_is_not_asked_who_it_is():
@@ -77,29 +67,19 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     question | why | stated
     Is Rome in Italy? | yes or no |
     did they meet | yes or no |
-    which of the two is older, Ann or Bob | compares |
     who was born first, Ann or Bob | compares |
     Were Ann and Bob born in the same city? | yes or no |
     Why did Ann leave | why |
-    how did Ann die | how |
     how many films did Ann direct | counts | Ann directed twelve long films.
-    how many novels has Ann written | counts | She wrote 14 novels.
     how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
     what is the largest city of Norway | largest | Oslo is the largest city of Norway.
     who directed the most films | most |
+    Isabel is who | |
+    who directed Love and Death | |
+    how many people live there | |
+    how many cabins does Ann have | |
 """)
 def test_what_no_entity_answers_is_told_unless_a_sentence_states_it(question, why, stated):
-    assert why in out_of_reach(f' {question}')
+    told = out_of_reach(f' {question}' if why else question)
+    assert why in told if why else told is None
     assert not stated or out_of_reach(question, stated) is None
-
-
-def test_other_questions_are_in_reach():
-    for question in lines("""
-        Isabel is who
-        who is older than Ann
-        who directed Love and Death
-        how long is it
-        how many people live there
-        how many cabins does Ann have
-    """):
-        assert out_of_reach(question) is None, question

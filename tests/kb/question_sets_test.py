@@ -21,7 +21,6 @@ SPLITS = ('1-hop/dev', '2-hop/dev')
 
 @pytest.fixture(scope='module')
 def folder(world):
-    """A knowledge base over the generated corpus, as keyword arguments."""
     return dict(kb=str(world))
 
 

@@ -38,7 +38,6 @@ def test_a_defined_term_stands_for_the_name_before_it(kb):
         assert f'{name} (the "' in answer.paths(name)[0][-1].sentence
 
 
-# More than a defined term; of names that are part of others; and of all names of the question.
 RIGHT = {
     'Who is the agent of the Owner?': 'Ned Foss',
     'Where did Harriet Lincoln move to?': 'Lincoln',
@@ -49,18 +48,3 @@ RIGHT = {
 @pytest.mark.parametrize('question', RIGHT)
 def test_an_answer_is_of_all_that_the_question_names(kb, question):
     assert kb.ask(question).names[0] == RIGHT[question]
-
-
-@table("""
-    question | length | linked
-    Who directed the grey filly in black and white? | 0 | 1
-    Who directed Grey Filly in Grey Filly and in Harriet Lincoln? | 0 | 1
-    Who directed Grey Filly for a studio near a lake? | 1 | 1
-    Who directed Grey Filly a lake mill tower cart wheel bell hill road town? | 6 | 1
-    What did Moss direct? | 0 | 0
-""")
-def test_a_question_is_long_by_words_that_are_no_names_and_linked_by_whole_names(
-    kb, question, length, linked
-):
-    (followed,) = kb.text_answerer.follow([kb.question(question)])
-    assert (followed.path.length, followed.path.linked) == (int(length), int(linked))

@@ -19,7 +19,6 @@ from opql_jax.training.fit_question_map import per_question
 from examples import examples
 from records import write
 
-# Who was born where, taught whom and wrote what.
 PEOPLE = 'Anna Berg/Carl Dorn/Emma Falk/Georg Hahn/Ida Jung/Karl Lang/Maria Nold'
 PLACES = ['Vienna', 'Berlin', 'Munich', 'Hamburg', 'Dresden', 'Leipzig', 'Cologne']
 NAMES = PEOPLE.split('/')
@@ -55,7 +54,6 @@ def kb(original, tmp_path, monkeypatch):
 
 @pytest.fixture(scope='module')
 def trained(original, tmp_path_factory):
-    """The same, trained with all questions, and the report."""
     root = tmp_path_factory.mktemp('trained')
     kb = shutil.copytree(original, root / 'kb')
     return kb, train_questions(kb, write(root / 'q.jsonl', rows()))
@@ -127,9 +125,7 @@ def test_bad_lines_are_named_and_leave_the_knowledge_base_as_it_is(kb, tmp_path)
     assert not (kb / QUESTION_MAP).exists()
 
 
-def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_was_deleted(
-    original, kb, tmp_path, capsys
-):
+def test_the_command_trains_and_what_was_learnt_stays_until_deleted(original, kb, tmp_path, capsys):
     cli.main(['train', str(kb), str(write(tmp_path / 'q.jsonl', rows()))])
     assert 'untrained' in capsys.readouterr().out
     learnt = opql_jax.open(kb).identity
@@ -140,9 +136,7 @@ def test_the_command_trains_and_indexing_the_same_text_again_keeps_it_unless_it_
     assert opql_jax.open(kb).identity == opql_jax.open(original).identity
 
 
-def test_probabilities_are_fitted_to_left_out_questions_where_there_are_enough(
-    original, trained, tmp_path, monkeypatch
-):
+def test_probabilities_are_fitted_to_left_out_questions(original, trained, tmp_path, monkeypatch):
     kb, few = trained
     assert few.left_out == 0
     assert 'stay untrained, and may be too low: to fit them takes 30 left-out questions' in str(few)

@@ -38,8 +38,17 @@ def add(world, memory, text='extended', **options):
     inject(str(world / text), str(world / 'align'), str(memory), **options)
 
 
+def extend(root, name, base, documents, entities=()):
+    """Prepares a folder that continues another with (id, title, text), and names of entities."""
+    rows = [dict(zip(('id', 'title', 'text'), document)) for document in documents]
+    texts = records.write(root / f'{name}.jsonl', rows)
+    names = records.write(root / f'{name}.names', [{'id': entity} for entity in entities])
+    reader = JsonLines(str(texts), entities=str(names) if entities else None)
+    prepare(kb=str(root), text=name, reader=reader, extends=str(base))
+    return root / name
+
+
 def facts(kb, name):
-    """{target: sentence} that one hop from an entity leads to."""
     (hop,) = kb.ask(f'who directed [{name}]').hops
     return {fact['target']: fact['sentence'] for fact in kb.evidence(hop.entries)}
 
@@ -57,10 +66,8 @@ def extended(world):
     person = old.vocab.names[np.flatnonzero(degree == degree[degree > 0].min())[0]]
     shown = f'Zorblax was directed by {person}. It was shown twice.'
     texts = {'Zorblax': shown, 'Quonk': 'Quonk came after Zorblax.', 'Silent': 'Nobody says more.'}
-    new = [{'id': f'of {name}', 'title': name, 'text': text} for name, text in texts.items()]
-    reader = JsonLines(str(records.write(world / 'new.jsonl', new)))
-    prepare(kb=str(world), text='extended', reader=reader, extends=str(old.directory))
-    return Prepared(world / 'extended'), person
+    new = [(f'of {name}', name, text) for name, text in texts.items()]
+    return Prepared(extend(world, 'extended', old.directory, new)), person
 
 
 @pytest.fixture
@@ -84,9 +91,7 @@ def assert_same(found, wanted):
             assert (entities, entries) == (e, n) and weights == pytest.approx(w, abs=1e-5), question
 
 
-def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as_before(
-    world, extended, memory
-):
+def test_new_text_is_found_until_deleted_and_old_answers_stay(world, extended, memory):
     prepared, person = extended
     before = answers(open_kb(world, memory, 'text'))
     built = Memory.open(memory)
@@ -117,10 +122,7 @@ def test_new_text_is_found_until_it_is_deleted_and_old_questions_are_answered_as
     assert len(kb.memory.manifest.segments) == 1
 
 
-def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_do(
-    world, extended, memory
-):
-    """Written out, an entity and a mention at a time."""
+def test_new_embeddings_stand_to_the_others_as_their_mentions_do(world, extended, memory):
     prepared, _ = extended
     add(world, memory)
     table = open_kb(world, memory)._params['entity_table']
@@ -129,15 +131,13 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     assert prepared.vocab.names[count:] == ['Zorblax', 'Quonk', 'Silent']
     np.testing.assert_array_equal(table[:count], params['entity_table'])
     places = collections.defaultdict(list)
-    passages = prepared.records.read(range(len(prepared.passages)))
-    for passage in passages:
+    for passage in prepared.records.read(range(len(prepared.passages))):
         for i, entity in enumerate(passage.entities.tolist()):
             places[entity].append((passage, i))
     embed = jax.jit(functools.partial(encoder.apply, method=encoder.mentions))
     of_encoder, means = {'params': params['encoder']}, {}
     for entity, mentions in sorted(places.items()):
         vectors = []
-        # Evenly spread ones of many.
         step = max(len(mentions) / new_entities.MENTIONS_PER_ENTITY, 1)
         for k in range(min(len(mentions), new_entities.MENTIONS_PER_ENTITY)):
             passage, i = mentions[math.ceil((k + 1) * step) - 1]
@@ -149,7 +149,6 @@ def test_new_entities_get_embeddings_that_stand_to_the_others_as_their_mentions_
     assert max(map(len, places.values())) > new_entities.MENTIONS_PER_ENTITY
     v = np.array([means[entity] for entity in old])
     e = np.asarray(params['entity_table'], np.float64)[old]
-    # The factor that brings the differences from the mean nearest to those of E.
     apart = (v - v.mean(0)).reshape(-1, 1)
     factor = np.linalg.lstsq(apart, (e - e.mean(0)).reshape(-1), rcond=None)[0][0]
     for entity in range(count, len(prepared.vocab)):
@@ -180,9 +179,7 @@ def held(memory):
 
 
 @pytest.mark.parametrize('mentions', ['all', 'average'])
-def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pairs(
-    world, tmp_path, mentions
-):
+def test_the_best_pairs_of_question_topics_are_added_to_a_memory(world, tmp_path, mentions):
     prepared, memory = Prepared(world / 'text'), tmp_path / 'memory'
     options = dict(max_pairs=40, min_count=2, mentions=mentions)
     tiny_training.write_memory(world / 'text', world / 'align', memory, **options)
@@ -206,7 +203,7 @@ def test_the_best_pairs_of_question_topics_are_added_to_a_memory_of_the_best_pai
         assert len(changed.manifest.segments) == 2
 
 
-def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, extend, tmp_path):
+def test_folders_that_do_not_belong_together_are_refused(world, extended, memory, tmp_path):
     said = r'embeddings of 0 more, but .* has \d+: inject its text'
     with pytest.raises(CheckpointError, match=said):
         open_kb(world, memory)
@@ -218,9 +215,8 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
     add(world, memory)
     with pytest.raises(InputError, match='was built with the vocabulary'):
         open_kb(world, memory, 'text')
-    # The same entities, but other text.
     names, text = ('Zorblax', 'Quonk', 'Silent'), 'Zorblax saw Quonk and Silent.'
-    other = extend('other', world / 'text', 'x', 'Zorblax', text, names)
+    other = extend(tmp_path, 'other', world / 'text', [('x', 'Zorblax', text)], names)
     assert Prepared(other).vocab.hash() == extended[0].vocab.hash()
     forget = lambda _, memory, text: delete(str(text), str(memory), Selection(documents=('x',)))
     for use in (open_kb, add, forget):
@@ -239,27 +235,11 @@ def test_what_cannot_be_deleted_is_named(world, extended, memory):
             delete(str(world / 'extended'), str(memory), Selection(**what))
 
 
-@pytest.fixture
-def extend(tmp_path):
-    """Prepares a folder that continues another with a document, and names of entities."""
-
-    def extend(name, base, identifier, title, text, entities=()):
-        document = {'id': identifier, 'title': title, 'text': text}
-        texts = records.write(tmp_path / f'{name}.jsonl', [document])
-        names = records.write(tmp_path / f'{name}.names', [{'id': entity} for entity in entities])
-        reader = JsonLines(str(texts), entities=str(names) if entities else None)
-        prepare(kb=str(tmp_path), text=name, reader=reader, extends=str(base))
-        return tmp_path / name
-
-    return extend
-
-
-def test_of_two_injections_at_once_one_is_refused_and_done_when_run_again(
-    world, memory, extend, monkeypatch
-):
+def test_of_two_injections_at_once_one_is_refused(world, memory, tmp_path, monkeypatch):
     known = Prepared(world / 'text').vocab.names[:4]
-    first = extend('first', world / 'text', 'a1', known[0], f'{known[0]} met {known[1]} once.')
-    second = extend('second', first, 'a2', known[2], f'{known[2]} met {known[3]} once.')
+    met = lambda id, a, b: [(id, known[a], f'{known[a]} met {known[b]} once.')]
+    first = extend(tmp_path, 'first', world / 'text', met('a1', 0, 1))
+    second = extend(tmp_path, 'second', first, met('a2', 2, 3))
 
     def overtaken(*arguments):
         monkeypatch.undo()
@@ -291,12 +271,11 @@ def test_actions_without_what_they_need_are_refused(tmp_path):
         update_memory.update_memory(action='compact', kb=str(tmp_path))
 
 
-def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, extend, tmp_path):
+def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, tmp_path):
     kb = pathlib.Path(shutil.copytree(world, tmp_path / 'kb'))
     shutil.copytree(kb / 'memory', kb / 'copy')
     names = Prepared(kb / 'text').vocab.names
-    more = extend('more', kb / 'text', 'm', names[0], f'{names[0]} met {names[1]} once.')
-    shutil.copytree(more, kb / 'more')
+    extend(kb, 'more', kb / 'text', [('m', names[0], f'{names[0]} met {names[1]} once.')])
     change = functools.partial(update_memory.update_memory, kb=str(kb))
     inject = functools.partial(change, action='inject', text='more')
     before = KBFolder(kb).read()
@@ -316,23 +295,17 @@ def other(world):
     """The prepared folder with other documents, some about an old entity, in which pairs recur."""
     known, people = Prepared(world / 'text').vocab.names[0], [f'Zed{i}' for i in range(9)]
     texts = [f'{a} met {b}. {b} met {known} and {a}.' for a, b in zip(people, people[1:])] * 2
-    titled = [{'title': text.split()[0], 'text': text} for text in texts]
-    documents = [document | {'id': f'z{i}'} for i, document in enumerate(titled)]
-    reader = JsonLines(str(records.write(world / 'other.jsonl', documents)))
-    prepare(kb=str(world), text='other', reader=reader, extends=str(world / 'text'))
-    return world / 'other'
+    documents = [(f'z{i}', text.split()[0], text) for i, text in enumerate(texts)]
+    return extend(world, 'other', world / 'text', documents)
 
 
 def contents(memory):
-    """Topic, target, passage and relation of each entry, sorted."""
     where = [item['passage'] for item in memory.provenance(memory.ids)]
     relations = np.asarray(memory.relations()).round(4).tolist()
     return sorted(zip(memory.topic.tolist(), memory.target.tolist(), where, relations))
 
 
-def test_a_memory_of_the_new_text_is_what_injecting_it_and_deleting_the_old_text_gives(
-    world, other, tmp_path
-):
+def test_a_memory_of_new_text_is_what_injecting_it_less_the_old_gives(world, other, tmp_path):
     old = len(Prepared(world / 'text').passages)
     made = lambda name, text, **options: Memory.open(
         tiny_training.write_memory(

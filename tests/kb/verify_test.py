@@ -26,9 +26,7 @@ def test_parts_that_a_knowledge_base_lacks_are_named(tmp_path):
     assert said.startswith(f'{tmp_path} has no folder text, follow')
 
 
-def test_the_command_prints_what_it_read_and_exits_1_if_something_is_wrong(
-    world, tmp_path, binaries
-):
+def test_the_command_prints_what_it_read_and_exits_1_if_some_is_wrong(world, tmp_path, binaries):
     prepared = shutil.copytree(world / 'text', tmp_path / 'text')
     done = binaries('verify', prepared)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,6 @@ GPU = {'JAX_PLATFORMS': 'cuda,cpu'}
 
 @pytest.fixture
 def host(tmp_path):
-    """A host with a GPU."""
     host = Host(tmp_path)
     host.stand_in(host.bin / 'nvidia-smi', '#!/bin/sh\n')
     return host

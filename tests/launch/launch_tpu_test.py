@@ -16,15 +16,9 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-TPU = {
-    'TPU_NAME': 'my-tpu',
-    'PROJECT': 'a-project',
-    'ZONE': 'us-west4-a',
-    'TPU_TYPE': 'v5litepod-16',
-    'RUNTIME_VERSION': 'v2-alpha-tpuv5-lite',
-    'POLL': '1',
-    'GRACE': '25',  # fifths of a second, see `Host`
-}
+TPU = dict(TPU_NAME='my-tpu', PROJECT='a-project', ZONE='us-west4-a', TPU_TYPE='v5litepod-16')
+# GRACE is in fifths of a second, see `Host`.
+TPU |= dict(RUNTIME_VERSION='v2-alpha-tpuv5-lite', POLL='1', GRACE='25')
 PLACE = ['--project=a-project', '--zone=us-west4-a']
 VM = ['gcloud', 'compute', 'tpus', 'tpu-vm']
 QUEUE = ['gcloud', 'compute', 'tpus', 'queued-resources']
@@ -85,7 +79,6 @@ def test_a_tpu_is_made_of_the_type_and_with_the_options_that_are_given(tpu_host)
 
 
 def test_slices_run_one_job_together_and_are_made_again_together(tpu_host):
-    """After a preemption, with the same commit and command."""
     variables = {'SLICES': '2', 'WORKERS': '1'}
     assert tpu_host.tpu('setup_tpu.sh', SLICES='two')[0] == 1
     code, output = tpu_host.tpu('setup_tpu.sh', **variables)

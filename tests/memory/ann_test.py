@@ -40,7 +40,6 @@ from tiny_memories import digest_of_tree, table_of
 
 
 def scores_of(queries, memory, table=TABLE):
-    """All scores [B, N] in float64."""
     return np.concatenate(queries, axis=1).astype(np.float64) @ keys_of(memory, table).T
 
 
@@ -83,7 +82,6 @@ def index(folder, memory):
 
 @pytest.fixture(scope='module')
 def few(tmp_path_factory):
-    """A memory of 2,000 entries, and an index of it."""
     root = tmp_path_factory.mktemp('few')
     memory = make_memory(root / 'memory', 2000)
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +99,6 @@ def small(few, monkeypatch):
 
 @pytest.fixture
 def small_index(few, small, tmp_path):
-    """A copy of the index."""
     return pathlib.Path(shutil.copytree(few[1], tmp_path / 'index'))
 
 
@@ -235,18 +232,6 @@ def test_a_program_finds_by_the_index_what_an_exact_search_finds(memory, index, 
         np.testing.assert_array_equal(rows, index.search(*queries, K)[1])
 
 
-@with_scann
-def test_where_deletion_took_all_that_is_proposed_the_query_is_searched_exactly(
-    folder, memory, index, changing
-):
-    queries = queries_near(memory, 1)
-    proposed = index.propose(*queries, index.depth, index.leaves)
-    delete(changing, entries=memory.ids[proposed[0]])
-    changed = Memory.open(changing)
-    found = open_index(folder, changed, TABLE).search(*queries, K)
-    np.testing.assert_array_equal(found[1], best_of(scores_of(queries, changed), K))
-
-
 def check_exact(found, memory):
     queries = queries_near(memory, 7)
     dense = scores_of(queries, memory)
@@ -307,7 +292,6 @@ def pickle_beside(directory):
 
 
 def list_pickle(directory):
-    """Makes the manifest list it, too."""
     pickle_beside(directory)
     listed = json.loads((directory / 'manifest.json').read_text())['files']
     edit(directory, files=listed | {'index-00000/scann_docids.pkl': {}})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
 from opql_jax.memory import follow as follow_lib
+from opql_jax.memory import hop as hop_lib
 from opql_jax.memory.follow import MemoryArrays, Queries, TopicSet
 
 NUM_ENTITIES, DIM_E, DIM_R = 9, 3, 4
@@ -53,22 +54,6 @@ def reference_scores(query_e, query_r, topics, log_weights, memory, table):
     return scores
 
 
-def reference_follow(scores, target, k):
-    """Per query: kept ids, beta, and (entity, weight) sorted by falling weight, then rising id."""
-    found = []
-    for row in scores:
-        ids = np.lexsort((np.arange(len(row)), -row))[:k]
-        ids = ids[np.isfinite(row[ids])]
-        beta = np.exp(row[ids] - row[ids].max()) if len(ids) else np.zeros(0)
-        beta = beta / beta.sum()
-        weights = {}
-        for i, share in zip(ids, beta):
-            weights[int(target[i])] = weights.get(int(target[i]), 0.0) + share
-        weights = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
-        found.append((list(ids), beta, weights))
-    return found
-
-
 @functools.partial(jax.jit, static_argnames=('k', 'block'))
 def jit_topk(query_e, query_r, topics, log_weights, memory, table, k=TOP, block=4, exclude=None):
     return follow_lib.top_k(
@@ -103,7 +88,8 @@ def test_search_equals_the_dense_reference(seed, num_rows, batch, excludes, dtyp
     expected = reference_scores(*queries, memory, table)
     if excludes:
         expected[memory.target[None] == exclude[:, None]] = -np.inf
-    for b, (kept, _, _) in enumerate(reference_follow(expected, memory.target, TOP)):
+    for b, row in enumerate(expected):
+        kept = np.argsort(-row, kind='stable')[: min(TOP, np.isfinite(row).sum())]
         np.testing.assert_array_equal(ids[b], padded(kept, -1))
         np.testing.assert_array_equal(scores[b], padded(expected[b, kept], -np.inf))
 
@@ -178,3 +164,29 @@ def test_empty_set_gives_nothing_and_no_nan(topics):
     assert (hop.weights == 0).all() and (hop.beta == 0).all()
     for gradient in gradients:
         np.testing.assert_array_equal(gradient, np.zeros_like(gradient))
+
+
+TARGETS = st.lists(st.integers(-1, 3), min_size=6, max_size=6)
+
+
+@given(targets=TARGETS, seed=st.integers(0, 100))
+def test_equal_targets_are_added_up_on_devices_as_on_the_host(targets, seed):
+    beta = np.random.default_rng(seed).integers(1, 4, 6) / 8  # exact sums, hence exact ties
+    targets = np.array(targets, np.int32)
+    sums = {t: beta[targets == t].sum() for t in targets.tolist() if t >= 0}
+    expected = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    used = targets >= 0
+    entities, weights = hop_lib.by_target(targets[used], beta[used])
+    assert list(zip(entities.tolist(), weights.tolist())) == expected
+    entities, weights = jax.jit(follow_lib.aggregate)(targets[None], beta[None].astype(np.float32))
+    expected += [(-1, 0.0)] * (6 - len(expected))
+    assert list(zip(entities[0].tolist(), weights[0].tolist())) == expected
+
+
+def test_underflown_weight_keeps_a_finite_logarithm_and_gradient():
+    weights = np.array([0.0, 1e-38, 0.5], np.float32)
+    total = lambda weights: hop_lib.log_weights(weights).sum()
+    value, gradient = jax.value_and_grad(total)(jnp.asarray(weights))
+    np.testing.assert_allclose(value, total(weights), rtol=1e-6)
+    assert np.isfinite(value)
+    np.testing.assert_array_equal(gradient, [0.0, 0.0, 2.0])

@@ -21,7 +21,6 @@ def directory(tmp_path):
 
 
 def reverse_provenance(directory):
-    """Exchanges the provenance of two shards, and signs it."""
     files = [directory / f'segment-00000/provenance-0000{number}.parquet' for number in (0, 1)]
     for file, table in zip(files, [pq.read_table(file) for file in reversed(files)]):
         pq.write_table(table, file)

@@ -22,7 +22,6 @@ def build(directory, halves=HALVES, **options):
 
 
 def rows_of(memory, table):
-    """The row of a table that each entry of a memory was made of."""
     rows = zip(table.passage, table.topic_start, table.target_start, table.topic)
     place = {tuple(row): i for i, row in enumerate(rows)}
     found = memory.mentions(np.arange(len(memory)))

@@ -71,20 +71,11 @@ def interrupted(directory, seed=1):
         inject(directory, tiny.make_table(21, seed=seed), Interrupted(2), tiny.injection())
 
 
-def test_an_injection_goes_on_where_it_was_stopped(tmp_path):
-    interrupted(tmp_path / 'stopped')
-    tiny.make(tmp_path / 'whole').close()
-    encode = Interrupted()
-    inject(tmp_path / 'stopped', tiny.make_table(21, seed=1), encode, tiny.injection())
-    inject(tmp_path / 'whole', tiny.make_table(21, seed=1), tiny.relations_of, tiny.injection())
-    assert encode.shards == 1
-    assert tiny.digest_of_tree(tmp_path / 'stopped') == tiny.digest_of_tree(tmp_path / 'whole')
+BETWEEN = 'nothing', 'damage', 'other pairs', 'another vocabulary', 'another state'
 
 
-@pytest.mark.parametrize(
-    'between', ['other pairs', 'another vocabulary', 'another state', 'damage']
-)
-def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
+@pytest.mark.parametrize('between', BETWEEN)
+def test_an_injection_goes_on_with_its_own_whole_shards_alone(tmp_path, between):
     interrupted(tmp_path)
     if between == 'another state':
         delete(tmp_path, entries=[3])
@@ -94,11 +85,8 @@ def test_an_injection_of_something_else_takes_nothing_over(tmp_path, between):
     vocab = tiny.vocab_of(tiny.MOST - 1) if between == 'another vocabulary' else tiny.VOCAB
     encode = Interrupted()
     memory = inject(tmp_path, table, encode, tiny.injection(vocab=vocab))
-    assert encode.shards == (2 if between == 'damage' else 3)
+    assert encode.shards == {'nothing': 1, 'damage': 2}.get(between, 3)
     memory.verify()
-
-
-# Readers beside a writer.
 
 
 def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):

@@ -21,8 +21,6 @@ import tiny_memories as tiny
 
 
 class Model:
-    """The memory as a dictionary, brought up to date entry by entry."""
-
     def __init__(self):
         self.entries, self.next, self.count = {}, 0, tiny.ENTITIES
 
@@ -71,8 +69,6 @@ def check(memory, model):
         with pytest.raises(IndexError, match=f'entry {entry} is not in'):
             memory.provenance([entry])
 
-
-# Any sequence of updates.
 
 ENTITY, PASSAGE = st.integers(0, tiny.MOST - 1), st.integers(0, 9)
 ROWS = st.lists(st.tuples(ENTITY, ENTITY, PASSAGE), min_size=1, max_size=16)
@@ -139,9 +135,6 @@ def check_updates(operations, shard_rows):
             memory.close()
 
 
-# What an update means.
-
-
 def test_an_averaged_entry_goes_with_any_of_its_passages_and_says_what_else_went(tmp_path):
     table = tiny.table_of([1, 1, 1, 2, 3], [0, 0, 0, 0, 0], [5, 6, 6, 5, 7])
     tiny.make(tmp_path, table, mentions='average')
@@ -176,9 +169,6 @@ def test_deleting_everything_leaves_an_empty_memory_that_can_be_followed_and_fil
     assert [path.name for path in tmp_path.iterdir()] == ['manifest.json']
     memory = tiny.add(tmp_path, tiny.make_table(5, seed=1))
     assert memory.ids.tolist() == [40, 41, 42, 43, 44]
-
-
-# What is refused.
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ def fresh_params(fields, relation_dim=4):
 
 
 def load(folder):
-    """The encoder of a checkpoint folder and its parameters."""
     fields, loaded = bert.load_bert(folder)
     encoder, fresh = fresh_params(fields)
     return encoder, bert.merge_pretrained(fresh, loaded)

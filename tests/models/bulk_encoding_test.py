@@ -47,7 +47,6 @@ def apply(module, params, *arguments, method=None):
 
 
 def marked_pair(module, params, special, plain, i, j):
-    """The relation of a pair that is marked and encoded alone, and the length of its text."""
     marked = one_marked.mark_pair(plain, i, j, special, max_context=0)
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(marked.tokens)] = marked.tokens
@@ -56,7 +55,6 @@ def marked_pair(module, params, special, plain, i, j):
 
 
 def hidden(module, params, special, plain):
-    """The last layer over a plain passage alone: [136, hidden_size] float64."""
     tokens = np.zeros((1, 136), np.int32)
     tokens[0, : len(plain.tokens) + 2] = special.cls, *plain.tokens, special.sep
     return np.asarray(apply(module, params, tokens, method=type(module).hidden)[0], np.float64)

@@ -107,15 +107,6 @@ def test_hops_and_gradients_are_those_of_a_full_search(filter, exclude_topic, we
     assert all(np.abs(hop).max() > 1e-3 for hop in got[1][0]['w_t'])
 
 
-@pytest.mark.parametrize('filter', [True, False])
-def test_an_unknown_topic_finds_nothing(filter):
-    starts = np.array([2, -1, 5], np.int32)
-    for hop in follow(PARAMS, ASKED, TABLE, starts, memory(filter), hops=2, exclude_topic=True):
-        assert (hop.entities[1] == -1).all() and (hop.entry_rows[1] == -1).all()
-        assert (hop.weights[1] == 0).all() and (hop.beta[1] == 0).all()
-        assert (hop.entities[0] >= 0).any()
-
-
 def test_loss_is_minus_log_of_the_mass_on_the_answers():
     entities = jnp.array([[3, 5, -1], [4, 1, 2], [-1, -1, -1], [2, -1, -1]])
     weights = jnp.array([[0.75, 0.25, 0], [0.5, 0.3, 0.2], [0, 0, 0], [1.0, 0, 0]])

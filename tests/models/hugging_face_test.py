@@ -15,7 +15,6 @@ TEXTS = ['the robot met the engineer in the old town'] * 3
 
 
 def an_encoder(kind=RelationEncoder, **fields):
-    """(encoder, random parameters, tokenizer)."""
     tokenizer = train_wordpiece(TEXTS, 80)
     sizes = dict(hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
     sizes |= dict(relation_dim=6, entity_dim=3)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import log_softmax, softmax
 
 from opql_jax.models import losses
 from opql_jax.parallel.entity_table import Layout
@@ -19,10 +20,6 @@ def entity_loss(mentions, entities, table):
     return losses.entity_loss(mentions, entities, table, Layout(MESH, len(table)))
 
 
-def log_softmax(logits):
-    return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
-
-
 def slow_relation_loss(relations, topic, target, anchor):
     """(loss, accuracy): each anchor looks for the other mentions of its pair among all."""
     relations, losses, right = np.asarray(relations, np.float64), [], []
@@ -31,54 +28,45 @@ def slow_relation_loss(relations, topic, target, anchor):
         others = [j for j in rows if j != i]
         same = [topic[j] == topic[i] and target[j] == target[i] for j in others]
         if anchor[i] and any(same):
-            log_probs = log_softmax(np.array([relations[i] @ relations[j] for j in others]))
+            log_probs = log_softmax(relations[others] @ relations[i])
             losses.append(-np.mean(log_probs[same]))
             right.append(same[int(np.argmax(log_probs))])
     return np.mean(losses or [0]), np.mean(right or [0])
 
 
+def slow_choice(queries, keys, allowed, positive):
+    """(loss, accuracy): each query [n, d] looks for a positive key among those allowed [n, m]."""
+    asked = (allowed & positive).any(axis=1)
+    scores = np.where(allowed, np.float64(queries) @ np.float64(keys).T, -np.inf)[asked]
+    mass = np.where(positive[asked], softmax(scores, axis=1), 0).sum(axis=1)
+    right = positive[asked, scores.argmax(axis=1)]
+    return (-np.log(mass).mean(), right.mean()) if asked.any() else (0.0, 0.0)
+
+
 def slow_alignment_loss(questions, question_topic, answers, relations, topic, target, facts=0.0):
-    """(loss, accuracy): each question looks for an answer among the mentions of its topic."""
-    questions, relations = np.asarray(questions, np.float64), np.asarray(relations, np.float64)
-    losses, right, above, below = [], [], [], []
-    for q in range(len(questions)):
-        own = [j for j in range(len(topic)) if topic[j] >= 0 and topic[j] == question_topic[q]]
-        positive = [target[j] in set(answers[q][answers[q] >= 0].tolist()) for j in own]
-        scores = np.array([questions[q] @ relations[j] for j in own])
-        if any(positive):
-            above.append(np.log1p(np.exp(4 - scores[positive])).mean())
-        if any(positive) and not all(positive):
-            below.append(np.log1p(np.exp(scores[~np.array(positive)] - 4)).mean())
-            log_probs = log_softmax(scores)
-            losses.append(-np.log(np.exp(log_probs[positive]).sum()))
-            right.append(positive[int(np.argmax(log_probs))])
-    ordering, second = np.mean(losses or [0]), np.mean(above or [0]) + np.mean(below or [0])
-    return ordering + facts * second, np.mean(right or [0])
+    """Each question looks for an answer among the mentions of its topic, if not all answer it."""
+    own = (topic == question_topic[:, None]) & (topic >= 0)
+    right = (target[None, :, None] == answers[:, None]).any(axis=-1) & (target >= 0)
+    contested = (own & right).any(axis=1) & (own & ~right).any(axis=1)
+    loss, accuracy = slow_choice(questions, relations, own & contested[:, None], right)
+    scores, above, below = np.float64(questions) @ np.float64(relations).T, [], []
+    for q in np.flatnonzero((own & right).any(axis=1)):
+        above.append(np.log1p(np.exp(4 - scores[q, own[q] & right[q]])).mean())
+        if contested[q]:
+            below.append(np.log1p(np.exp(scores[q, own[q] & ~right[q]] - 4)).mean())
+    return loss + facts * (np.mean(above or [0]) + np.mean(below or [0])), accuracy
 
 
 def slow_label_loss(questions, question_label, relations, label):
-    """(loss, accuracy): each question looks for a pair of its label among all pairs."""
-    questions, used = np.asarray(questions, np.float64), label > -2
-    relations, label = np.asarray(relations, np.float64)[used], label[used]
-    losses, right = [], []
-    for question, wanted in zip(questions, question_label):
-        positive = (label == wanted) & (wanted >= 0)
-        if positive.any():
-            log_probs = log_softmax(relations @ question)
-            losses.append(-np.log(np.exp(log_probs[positive]).sum()))
-            right.append(positive[int(np.argmax(log_probs))])
-    return np.mean(losses or [0]), np.mean(right or [0])
+    """Each question looks for a pair of its label among all pairs."""
+    wanted = (label == question_label[:, None]) & (label >= 0)
+    return slow_choice(questions, relations, (label > -2) & np.ones_like(wanted), wanted)
 
 
 def slow_entity_loss(mentions, entities, table):
-    mentions, table = np.asarray(mentions, np.float64), np.asarray(table, np.float64)
-    losses, right = [], []
-    for mention, entity in zip(mentions.reshape(-1, mentions.shape[-1]), entities.reshape(-1)):
-        if entity >= 0:
-            log_probs = log_softmax(table @ mention)
-            losses.append(-log_probs[entity])
-            right.append(int(np.argmax(log_probs)) == entity)
-    return np.mean(losses or [0]), np.mean(right or [0])
+    """Each mention looks for its entity among all."""
+    right = entities.reshape(-1, 1) == np.arange(len(table))
+    return slow_choice(mentions.reshape(len(right), -1), table, np.ones_like(right), right)
 
 
 def batch_of_pairs(rng, n=24, entities=3):

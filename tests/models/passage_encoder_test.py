@@ -39,7 +39,6 @@ def encoder_of(prepared, parts, encoder=ENCODER):
 
 
 def relations_of(encoded, rows):
-    """The relations of rows of the pair table, of the halves of their mentions."""
     of = lambda halves: encoded.halves(halves // 2)[np.arange(len(halves)), halves % 2]
     return sums(encoded.pairs[rows], of)
 

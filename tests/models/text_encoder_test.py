@@ -35,7 +35,6 @@ TOPICS, TARGETS = zip(*(spans(*pair) for pair in PAIRS))
 
 
 def slow_relation(text, topic, target):
-    """The relation of a pair of a text that is read whole."""
     mentions = sorted([(*topic, 0), (*target, 1)])
     passage = markup.tokenise_passage(ENCODER.tokenizer, text, mentions)
     rows = zip(passage.starts, passage.ends, passage.entities)

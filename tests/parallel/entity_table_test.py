@@ -25,7 +25,6 @@ def on_devices(binaries, tmp_path_factory):
 
 
 def shapes_in(text):
-    """The shapes of all arrays of a compiled program."""
     found = re.findall(r'\b(?:pred|[a-z]+\d+)\[([\d,]+)\]', text)
     return {tuple(map(int, dims.split(','))) for dims in found}
 
@@ -139,9 +138,6 @@ def test_no_array_of_the_train_step_holds_all_entities(on_devices):
 def test_each_slice_has_its_share_of_the_mentions(on_devices):
     scored = [rows for rows, *others in on_devices[1]['2x4'] if others == [cases.CHUNK]]
     assert {rows for rows in scored if rows > cases.DIM} == {cases.M // 2}
-
-
-# Sampled softmax.
 
 
 def test_with_all_entities_sampled_it_is_the_full_softmax():

@@ -17,7 +17,7 @@ from opql_jax.core.errors import InputError, Preempted
 from opql_jax.recipes import catalog, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import Recipe, run, run_json_of, state_of
-from opql_jax.recipes.step import Function, Options, Output, Stage, Step, reads_of, stage, train
+from opql_jax.recipes.step import Function, Options, Output, Step, reads_of
 
 
 def write_number(path, number=0):
@@ -50,7 +50,6 @@ def test_a_step_is_done_once_it_has_an_output_and_a_record_of_the_same_command(o
 
 
 def check_refused(steps, options, name, changed):
-    """What has changed since a step is told before anything runs."""
     out = options.out
     error = f'give another --out, or remove {out}/steps/{name} and {out}/{name} to run it again'
     with pytest.raises(InputError, match=f'step {name} was {changed}: {re.escape(error)}'):
@@ -65,15 +64,13 @@ def test_a_step_that_was_run_with_another_command_is_refused(options):
 
 @pytest.mark.parametrize('name', ['own.gin', 'base.gin'])
 def test_a_step_whose_gin_files_say_something_else_is_refused(options, tmp_path, name):
-    """Those that it names, and what these include."""
     own = f"include '{tmp_path}/base.gin'\n\nRATE = 3e-4\n"
     texts = {'base.gin': 'STEPS = 400\n', 'own.gin': own}
     for file, text in texts.items():
         (tmp_path / file).write_text(text)
     done = Step('one', 'train', (f'{tmp_path}/own.gin',), {}, 'one')
     stated = dict(seconds=1, gin_files=record.gin_digests(done.gin, record.ROOT))
-    command = done.command(str(options.out))
-    record.write(run_json_of(done, options.out), command=command, **stated)
+    record.write(run_json_of(done, options.out), command=done.command(str(options.out)), **stated)
     (options.out / 'one').mkdir()
     commented = texts[name].replace('\n', '  # as long as it takes\n')
     (tmp_path / name).write_text(f'# Settings.\n\n{commented}')
@@ -89,7 +86,6 @@ def copy(source, target):
 
 @pytest.mark.parametrize('named', ['', 'a.txt'])
 def test_a_step_whose_data_have_changed_since_is_refused(options, tmp_path, named):
-    """A folder, or a file."""
     (tmp_path / 'set/more').mkdir(parents=True)
     (tmp_path / 'set/a.txt').write_text('a')
     (tmp_path / 'set/more/b.txt').write_text('b')
@@ -132,7 +128,6 @@ def test_a_recipe_ends_as_its_binary(options, monkeypatch, capsys, tmp_path, cod
 
 
 def make_of(path, reads):
-    """Makes a file of what another one says."""
     pathlib.Path(path).write_text(f'of {pathlib.Path(reads).read_text()}')
 
 
@@ -183,14 +178,6 @@ def test_what_a_step_names_below_the_output_is_an_output():
         outputs = [*(step.output for step in steps), 'articles']
         for path in (path for step in steps for path in reads_of(step) if str(path) != '.'):
             assert any(path.is_relative_to(output) for output in outputs), path
-
-
-def test_percent_scales_the_steps_of_the_gin_file_but_leaves_enough_to_learn_something(options):
-    own, default = stage('tiny', 'align', 700, 1e-3), Stage(('gin/runs/align.gin',))
-    for percent, steps, by_default in ((100, 700, None), (50, 350, 1000), (0, 2, 2)):
-        chosen = Options(options.out, options.data, percent=percent)
-        assert train('align', own, chosen).bindings['STEPS'] == steps
-        assert train('align', default, chosen).bindings.get('STEPS') == by_default
 
 
 def test_a_recipe_takes_the_options_that_it_has_with_the_values_that_they_may_have(options):

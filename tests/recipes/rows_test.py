@@ -57,7 +57,6 @@ def write_wikispeedia(folder):
     page = lambda name: name.replace(' ', '_')
     with gzip.open(folder / 'articles.jsonl.gz', 'wt', encoding='utf-8') as articles:
         for a, b in pairs:
-            # Of two passages.
             text = f'   {a} was a pupil of {b} for years.\n\n   In old age {a} wrote long letters '
             text += f'to {b} about {"it and " * 60}more.\n'
             articles.write(json.dumps({'page': page(a), 'title': a, 'text': text}) + '\n')
@@ -72,7 +71,6 @@ KINDS = {'film': 'movie', 'studio': 'genre', 'location': 'language', 'book': 'ye
 
 
 def write_metaqa(folder):
-    """A generated world in the files of MetaQA, and with its types of questions."""
     world = generate(0, 60)
     folder.mkdir(parents=True, exist_ok=True)
     passages = [{'id': i, 'title': d.title, 'text': d.text} for i, d in enumerate(documents(world))]
@@ -111,20 +109,12 @@ TINY = {
 # Of files that train an encoder of the size `tiny`: smaller sizes and batches.
 TINIER_SIZES = dict(hidden_size=16, num_heads=2, mlp_size=32, relation_dim=16, entity_dim=8)
 TINIER = {f'encoder.RelationEncoder.{name}': size for name, size in TINIER_SIZES.items()}
-BATCHES = {
-    'Entities': {'rows': 16},
-    'Relations': {'rows': 16},
-    'Align': {'rows': 16},
-    'AlignPassages': {'passages': 8, 'questions': 16},
-    'Follow': {'questions': 8},
-    'LinkNames': {'rows': 16},
-    'AnswerQuestions': {'rows': 8},
-    'Cloze': {'rows': 8},
-}
+BATCHES = dict.fromkeys(('Entities', 'Relations', 'Align', 'LinkNames'), {'rows': 16})
+BATCHES |= {'AlignPassages': {'passages': 8, 'questions': 16}, 'Follow': {'questions': 8}}
+BATCHES |= dict.fromkeys(('AnswerQuestions', 'Cloze'), {'rows': 8})
 
 
 def write_wikipedia(folder, pairs):
-    """A dump of pages that name one another."""
     folder.mkdir()
     documents = []
     for number, (a, b) in enumerate(pairs):
@@ -215,7 +205,6 @@ def tiny_bindings(step):
 
 
 def build(chosen, options):
-    """The steps of a recipe, made small."""
     wordings, steps = str(options.data / 'wordings.tsv'), []
     for step in chosen.steps(options):
         small = dict.fromkeys(metaqa.IN_OTHER_WORDS & step.bindings.keys(), wordings)
@@ -225,8 +214,6 @@ def build(chosen, options):
 
 
 def execute_with(binaries, commands):
-    """Runs a command in a process that has imported everything already."""
-
     def execute(command, cwd):
         assert command[0] == '-m'
         commands.append(command)
@@ -299,13 +286,11 @@ def test_new_relations_are_held_out_and_evaluated_apart(group, data, tmp_path):
         evaluation = bound[f'{row}/novel']
         novel, follower = evaluation['NEEDS'], bound[evaluation['MODEL']]
         encoder = bound[follower['INIT_FROM']]
-        # Both memories are of the follower's encoder, that of the questions over their text.
         models = {bound[of['MEMORY']]['MODEL'] for of in (evaluation, follower)}
         assert models == {follower['INIT_FROM']}
         assert bound[evaluation['MEMORY']]['TEXT'] == evaluation['TEXT']
         assert bound[follower['MEMORY']]['TEXT'] == follower['TEXT'] == encoder['TEXT']
-        every = {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
-        assert bound[f'{row}/all'] == evaluation | every
+        assert bound[f'{row}/all'] == evaluation | {'NEEDS': (), 'OUTPUT_DIR': Output(f'{row}/all')}
         is_new_to_encoder = protocol != 'seen' and system in ('opql', 'drkit')
         assert encoder.get('HELD_OUT', ()) == (novel if is_new_to_encoder else ())
         assert follower.get('HELD_OUT', ()) == (novel if protocol == 'without' else ())

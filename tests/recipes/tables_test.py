@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from opql_jax.core.checkout import GIN_ROOT
-from opql_jax.core.distributed import describe_devices
 from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
-from opql_jax.recipes.recipe import Recipe, run, run_json_of
-from opql_jax.recipes.step import Function, Options, Output, Step
+from opql_jax.recipes.recipe import Recipe, run_json_of
+from opql_jax.recipes.step import Options, Step
 
 from examples import examples
 
@@ -89,26 +88,6 @@ def test_a_group_without_runs_or_with_a_bad_one_is_named(tmp_path):
         with pytest.raises(InputError, match=f'g.json is damaged .*{said}.*: publish the run ag'):
             tables.table('g', tmp_path)
         (tmp_path / 'g.json').unlink()
-
-
-def make(path):
-    pathlib.Path(path).write_text('made', encoding='utf-8')
-
-
-def test_a_recipe_is_published_once_it_is_done(tmp_path):
-    one = Function('one', make, {'path': Output('one')}, 'one')
-    recipe = Recipe('g/a', '', lambda options: [one])
-    options = Options(tmp_path / 'out', tmp_path, seed=3, percent=10)
-    with pytest.raises(InputError, match='step one is not done in .*: run the recipe first'):
-        tables.publish(recipe, options, tmp_path / 'results')
-    run(recipe.build(options), options)
-    path = tables.publish(recipe, options, tmp_path / 'results')
-    assert path == tmp_path / 'results/g-10-percent.json'
-    published = json.loads(path.read_text())['a']['3']
-    assert published['seed'] == 3
-    assert published['commit'] == record.commit()
-    assert published['device'] == describe_devices()
-    assert published['command'] == 'python -m opql_jax.recipes run g/a --seed 3 --percent 10'
 
 
 @pytest.mark.parametrize('data', ['data', '.'])

@@ -51,24 +51,6 @@ def test_a_title_that_the_first_passage_names_is_followed(index):
     assert {each.reason.link for each in Ranker(index, links=False).rank(question, 9)} == {'direct'}
 
 
-def test_a_passage_that_names_the_title_of_the_first_is_found(index):
-    ranked = Ranker(index).rank(ask(index, 'What was to be fed to the brass machine?'), 5)
-    assert titles(index, ranked)[0] == 'Analytical Engine'
-    (found,) = [each for each in ranked if index.titles[each.passage] == 'Punched card']
-    engine = index.titles.index('Analytical Engine')
-    assert found.reason == rank.Reason('from_title', engine, engine)
-
-
-def test_three_hops_are_followed_and_no_more_than_asked_for(index):
-    machine = 'the machine that would have read paper with holes'
-    question = ask(index, f'In which town did the inventor of {machine} live?')
-    three = [each.score for each in sorted(Ranker(index).rank(question, 9))]
-    one = [each.score for each in sorted(Ranker(index, max_passages=1).rank(question, 9))]
-    assert sum(one) == pytest.approx(1) and sum(three) == pytest.approx((1 + 2 + 3) / 3)
-    names = ['Punched card', 'Analytical Engine', 'Charles Babbage']
-    assert titles(index, Ranker(index).rank(question, 3)) == names
-
-
 def test_many_questions_are_ranked_as_one_by_one(index):
     texts = [
         f'Where did the {noun} of {name} die?'
@@ -131,7 +113,6 @@ def _by_definition(index, question) -> list[float]:
     best = [max(similar[p], *sentence[p]) for p in range(count)]
 
     def covers(p, chain):
-        """What p adds to a chain: words, named, titled."""
         had = {c: max((table[o, c] for o in chain), default=0) for c in columns}
         gained = sum(max(table[p, c] - had[c], 0) for c in columns) / highest
         known = {e for o in chain for e in named[o]}
@@ -142,7 +123,6 @@ def _by_definition(index, question) -> list[float]:
     sides = [(left, right) for pair in question.joined for left, right in (pair, pair[::-1])]
 
     def joins(p, chain):
-        """Whether the question joins the title of p with one of a chain."""
         titles_of = lambda rows: [index.title_entity[row] for row in rows]
         return any(
             index.title_entity[p] in left and set(right) & {*titles_of(chain)}
@@ -165,7 +145,6 @@ def _by_definition(index, question) -> list[float]:
     ends = {}  # of each way the sentence of its target that names the entity
 
     def gained_there(way, chain):
-        """The words of that sentence which the chain does not cover."""
         if way not in ends:
             return 0
         in_it = [c for c in columns if index.words_of_sentence[ends[way], c]]

@@ -14,9 +14,7 @@ D_E, D_R, ENTITIES, K = 12, 20, 600, 32
 VOCAB = EntityVocab.from_names([f'entity {i}' for i in range(ENTITIES + 1)])
 OLD = EntityVocab(*(column[:ENTITIES] for column in (VOCAB.keys, VOCAB.names, VOCAB.aliases)))
 HASHES = {'encoder': 'e' * 64, 'entity_table': 't' * 64, 'vocabulary': OLD.hash()}
-with_scann = pytest.mark.skipif(
-    importlib.util.find_spec('scann') is None, reason='ScaNN is not installed'
-)
+with_scann = pytest.mark.skipif(not importlib.util.find_spec('scann'), reason='needs ScaNN')
 
 
 def make_memory(directory, rows, seed=0):

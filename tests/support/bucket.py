@@ -31,7 +31,6 @@ class Bucket(MemoryFileSystem):
 
 
 def use_bucket(monkeypatch):
-    """Makes gs:// an empty bucket."""
     monkeypatch.setattr(Bucket, 'store', {})
     monkeypatch.setattr(Bucket, 'pseudo_dirs', [''])
     # As after the first path of a bucket in a process, or TensorFlow's code for buckets would be

@@ -33,13 +33,9 @@ def _work(run, state, before=lambda folder: None, content=digest_of_tree):
 
 
 def _file_digests(folder, manifest):
-    """Fails if a file is not what the manifest says."""
     for name, stated in manifest.files.items():
         data = (folder / name).read_bytes()
         assert (stated.bytes, stated.sha256) == (len(data), hashlib.sha256(data).hexdigest()), name
-
-
-# prepare: two parts of passages, and two of records.
 
 
 def _prepared_state(folder):
@@ -55,8 +51,6 @@ def _prepared_state(folder):
 _prepare = lambda folder: prepare_by_parts.run(folder, folder.parent / 'corpus.jsonl')
 _corpus = lambda before: prepare_by_parts.write_corpus(before.parent)
 prepare = _work(_prepare, _prepared_state, _corpus)
-
-# A knowledge base of plain text: made, and changed.
 
 _TEXTS = TRIOS['engine'].documents
 _DOCUMENTS = [{'id': title, 'title': title, 'text': text} for title, text in _TEXTS.items()]
@@ -80,14 +74,11 @@ change_text = _work(_add, _text_state, lambda f: _index(f, _DOCUMENTS[1:]), _tex
 
 
 def _answering_state(folder):
-    """Digests of the files that answer, but for the encoder's folder, which may hold a lock."""
     parts = KBFolder(folder).read()
     return [digest_of_tree(folder / parts[kind]) for kind in parts if kind != 'model']
 
 
 compact_kb = _work(compact_text, _answering_state, two_versions.write)
-
-# A memory: built, and changed in three ways.
 
 
 def _memory_state(folder):
@@ -114,8 +105,6 @@ inject, delete, compact = (
     for name in ('inject', 'delete', 'compact')
 )
 
-# A checkpoint, after which the one before it is removed.
-
 
 def _params(step):
     kernel = np.arange(12.0, dtype=np.float32).reshape(3, 4) * step
@@ -129,7 +118,6 @@ def _save(folder, step):
 
 
 def _checkpoint_state(folder):
-    """What the newest step holds; fails if one that is listed is not whole."""
     with Checkpoints(folder, read_only=True) as checkpoints:
         for step in checkpoints.steps():
             params, opt_state, meta = checkpoints.restore(_params(0), {'mu': _params(0)}, step)
@@ -147,8 +135,6 @@ checkpoint = _work(
     lambda folder: _save(folder, 2), _checkpoint_state, lambda f: _save(f, 1), _checkpoint_content
 )
 
-# Predictions.
-
 
 def _predictions_state(folder):
     path = folder / 'a.jsonl'
@@ -157,8 +143,6 @@ def _predictions_state(folder):
 
 _predict = lambda folder: write_answers(ring(), QUESTIONS, folder / 'a.jsonl')
 predictions = _work(_predict, _predictions_state)
-
-# The manifest of a knowledge base, which two runs may write at the same time.
 
 
 _kb_state = lambda folder: KBFolder(folder).read()

@@ -10,7 +10,6 @@ from opql_jax.core.manifest import sealed
 
 
 def flip(path: pathlib.Path, position: int = -1, bit: int = 0) -> None:
-    """Flips a bit of a byte."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1 << bit
     path.write_bytes(content)

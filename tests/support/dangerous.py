@@ -19,7 +19,6 @@ def is_dangerous(character: str) -> bool:
 
 
 DANGEROUS = ''.join(filter(is_dangerous, map(chr, range(sys.maxunicode + 1))))
-# Those that a text may have.
 IN_TEXT = ''.join(
     character
     for character in DANGEROUS
@@ -28,5 +27,4 @@ IN_TEXT = ''.join(
 
 
 def dangerous_in(text: str) -> set[str]:
-    """Those that are in a text."""
     return set(filter(is_dangerous, text))

@@ -22,7 +22,6 @@ def write_dump(path, documents, vocab):
 
 
 def wikitext(document, vocab):
-    """The text of a document as wikitext."""
     text, pieces, end = document.text, [], 0
     for mention in document.mentions or ():
         # A colon may make it look like an address.
@@ -48,7 +47,6 @@ _GERMAN_HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" v
 
 
 def page_xml(number, title, text='', namespace=0, redirect=None, model='wikitext'):
-    """A page as XML."""
     target = '' if redirect is None else f'<redirect title={quoteattr(redirect)} />'
     return (
         f'<page><title>{escape_xml(title)}</title><ns>{namespace}</ns><id>{number}</id>'

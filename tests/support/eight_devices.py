@@ -21,12 +21,10 @@ def slices_and_devices(mesh: str) -> tuple[int | None, int]:
 
 
 def row_devices(mesh: str) -> int:
-    """The number of devices that the rows of a table are split over."""
     return slices_and_devices(mesh)[1]
 
 
 def run(binaries, script: str, *arguments) -> None:
-    """Runs a script of this folder, which must end well; `binaries` is the fixture."""
     flags = os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
     done = binaries.script(SUPPORT / script, *arguments, XLA_FLAGS=flags)
     assert done.returncode == 0, done.stderr[-3000:]

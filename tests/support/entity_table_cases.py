@@ -1,9 +1,5 @@
-"""Mentions and tables for entity_table_test.py, and what several devices make of them.
-
-    python tests/support/entity_table_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh computed, and in
-OUTPUT.MESH.hlo the compiled train step.
+"""Mentions and tables for entity_table_test.py; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what each mesh computed, and in OUTPUT.MESH.hlo the compiled train step.
 """
 
 import collections
@@ -30,7 +26,6 @@ M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
 CASES = tuple(NUM_ENTITIES)
 PARTS = ('loss', 'correct', 'vectors', 'table')
-# Of which the train step is looked at.
 COMPILED = ('8', '2x4')
 # What is computed of which on several devices; 'far' is made of 'uneven', which trains and is
 # sampled and looked up, too.
@@ -48,8 +43,7 @@ def make(name):
         draw = lambda *shape: rng.integers(-1, 2, shape).astype(np.float32)
     vectors, table = draw(M, DIM), draw(n, DIM)
     labels = rng.integers(0, n, M).astype(np.int32)
-    best = (vectors @ table.T).argmax(axis=1)
-    labels[:12] = best[:12]  # else hardly one would be right
+    labels[:12] = (vectors @ table.T).argmax(axis=1)[:12]  # else hardly one would be right
     labels[9:15] = -1
     case = Case(vectors, labels, table, rng.random(M).astype(np.float32))
     if name == 'odd':
@@ -67,7 +61,6 @@ def far():
 
 
 def placed(case, layout):
-    """The table on its devices. What stands in the padding would win every softmax."""
     padding = (0, -layout.num_entities % row_devices(layout.mesh)), (0, 0)
     return entity_table.place(np.pad(case.table, padding, constant_values=50.0), layout)
 
@@ -108,14 +101,12 @@ def sampled(case, layout, num_sampled=SAMPLED, seed=0):
 
 
 def best(case, layout):
-    """(log-probabilities, ids), both [M, 5], of the best entities of each mention."""
     return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(
         placed(case, layout)
     )
 
 
 def compiled_step(layout) -> str:
-    """The real train step of E and one matrix, on random mentions."""
     case, trainable = make('uneven'), lambda name: True
 
     def loss(params, batch, memory, rng):

@@ -30,7 +30,6 @@ Forgery = tuple[str, bytes | None]
 
 
 def of_array(content: bytes) -> Iterator[Forgery]:
-    """Of the content of an .npy file."""
     array = np.load(io.BytesIO(content))
     for name, forged in _of_array(array):
         out = io.BytesIO()
@@ -93,7 +92,6 @@ def of_tensors(content: bytes) -> Iterator[Forgery]:
 
 
 def of_table(content: bytes) -> Iterator[Forgery]:
-    """Of the content of a Parquet file."""
     table = pq.read_table(io.BytesIO(content))
 
     def written(forged: pa.Table, **options) -> bytes:
@@ -141,7 +139,6 @@ def _with(table: pa.Table, name: str, column) -> pa.Table:
 
 
 def _of_cell(value, type: pa.DataType, rows: int) -> Iterator[tuple[str, object]]:
-    """Other values of a cell."""
     if value is not None:
         yield 'null', None
     if pa.types.is_list(type):
@@ -253,7 +250,6 @@ def outcome(folder: pathlib.Path, read: Callable[[], object], whole) -> str:
 
 @contextlib.contextmanager
 def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
-    """Lets this process take only so much more than it has by now."""
     pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, before[1]))
@@ -264,5 +260,4 @@ def limited_memory(headroom: int = HEADROOM) -> Iterator[None]:
 
 
 def broken(found: dict[str, str], fine=('same', 'other', 'told')) -> dict[str, str]:
-    """What went wrong."""
     return {name: kind for name, kind in found.items() if kind not in fine}

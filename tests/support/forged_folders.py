@@ -33,7 +33,6 @@ import tiny_text_encoder
 import tiny_training
 from tiny_memories import VOCAB, add, make, make_table
 
-# What reads a folder.
 Read = Callable[[], object]
 
 
@@ -54,7 +53,6 @@ def prepared(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 
 def memory(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A memory of two segments, with injected entities and deleted entries."""
     folder = root / 'memory'
     make(folder).close()
     add(folder, make_table(12, seed=1), count=7).close()
@@ -95,7 +93,6 @@ def encoder(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 
 def question_map(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A map of questions, and what it makes of relations and scores."""
     folder = root / 'map'
     change = np.random.default_rng(0).normal(0, 0.1, (8, 8)).astype(np.float32)
     QuestionMap(change, 1.1, 0.9, 0.02, 0.3).write(folder, 'encoder', 10)
@@ -111,7 +108,6 @@ def question_map(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 
 def checkpoint(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A checkpoint of a few parameters."""
     folder = root / 'run'
     weights = np.arange(6, dtype=np.float32).reshape(2, 3)
     params = {'layer': {'w': weights}, 'bias': np.ones(3, np.float32)}
@@ -133,7 +129,6 @@ QUESTIONS += ['which actress was born in a city that lies on water?']
 
 
 def plain_text(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """A knowledge base of plain text, and what it answers and finds."""
     folder = root / 'films.kb'
     index_text([films.write(root / 'films.jsonl')], folder, processes=1)
     opened = TextEncoder.load(folder / 'encoder')  # which stays open, and need not be read again
@@ -164,7 +159,6 @@ def model(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
 
 
 def kb(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """The folder of a knowledge base, and the parts that it names in it."""
     folder = root / 'kb'
     KBFolder(folder).write(text='text', model='model', memory='memory')
 
@@ -185,7 +179,6 @@ _MANIFESTS = ('manifest.json', 'config.json', 'model.json')
 
 
 def _meta(stated: dict) -> bytes:
-    """The meta data of a checkpoint with their hash."""
     meta_hash = hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
     return json.dumps({**stated, 'meta_hash': meta_hash}).encode()
 
@@ -202,7 +195,6 @@ def _forgeries(file: pathlib.Path) -> Iterator[forge.Forgery]:
 
 
 def prepared_whole(root: pathlib.Path) -> tuple[pathlib.Path, Read]:
-    """Prepared text, and everything that is read from it."""
     folder, read = prepared(root)
 
     def read_all():

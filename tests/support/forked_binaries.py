@@ -46,7 +46,6 @@ class Binaries:
         self._server.stdout.close()
 
     def __call__(self, binary: str, *flags) -> subprocess.CompletedProcess:
-        """Runs a binary to its end."""
         return self._ask(f'opql_jax.{binary}', flags)
 
     def script(self, path: pathlib.Path, *arguments, **environment: str):

@@ -6,7 +6,6 @@ import resource
 
 @contextlib.contextmanager
 def limit_of_files(size):
-    """Lets no file become longer."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

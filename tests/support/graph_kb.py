@@ -50,16 +50,11 @@ def ask(vocab, topic, answers=(), number=1, kind='', text='who met {} again, and
     """A question about a name, or about an unknown one."""
     start = text.index('{}')
     found = [vocab.get(name) for name in answers]
-    return Question(
-        f'2-hop/dev/{number}',
-        text.format(topic),
-        ((start, start + len(topic)),),
-        (-1 if vocab.get(topic) is None else vocab.get(topic),),
-        tuple(entity for entity in found if entity is not None),
-        tuple(name for name, entity in zip(answers, found) if entity is None),
-        2,
-        kind,
-    )
+    known = tuple(entity for entity in found if entity is not None)
+    unknown = tuple(name for name, entity in zip(answers, found) if entity is None)
+    asked = f'2-hop/dev/{number}', text.format(topic), ((start, start + len(topic)),)
+    entity = -1 if vocab.get(topic) is None else vocab.get(topic)
+    return Question(*asked, (entity,), known, unknown, 2, kind)
 
 
 VOCAB = EntityVocab.from_names(NAMES)

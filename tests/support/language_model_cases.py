@@ -41,7 +41,6 @@ ENCODER = tiny_encoder.make(entity_dim=8)
 
 @functools.cache
 def encoder_params():
-    """Of all settings, made once."""
     zeros = jnp.zeros((1,), jnp.int32)
     return ENCODER.init(jax.random.key(0), jnp.zeros((1, 8), jnp.int32), zeros, zeros)['params']
 
@@ -102,7 +101,6 @@ def combined(drawn):
 
 
 def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) -> dict:
-    """What the model makes of the texts, as numpy arrays."""
     layout = entity_table.Layout(mesh, ENTITIES)
     params = setting.params | {'entity_table': entity_table.place(setting.table, layout)}
     arrays, rng, passages, text = None, jax.random.key(0), setting.passages, setting.text
@@ -126,7 +124,6 @@ def run(setting: Setting, mesh, hops, train=False, memory=True, gradient=False) 
     loss, (out, read, ranked, accuracy) = jax.device_get(computed)
     (entities, probabilities), best = ranked
     found = {
-        # [texts, entities].
         'prediction': np.take_along_axis(probabilities, entities.argsort(axis=1), axis=1),
         'best': best,
         'loss': loss,

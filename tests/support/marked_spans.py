@@ -4,12 +4,10 @@ from opql_jax.corpus.spans import Span
 
 
 def named(text, spans):
-    """What spans say."""
     return [text[span.start : span.end] for span in spans]
 
 
 def marked(text, kind='name', kinds=None):
-    """The text without its square brackets, and the spans that they mark."""
     plain, spans = '', []
     for i, piece in enumerate(text.replace(']', '[').split('[')):
         if i % 2:

@@ -9,20 +9,14 @@ import numpy as np
 MarkedPair = namedtuple(
     'MarkedPair', 'tokens r1 r2 topic target context_positions context_entities'
 )
-# With the place of [ENT].
 MaskedMention = namedtuple('MaskedMention', 'tokens position entity')
 
 
 def mark_pair(passage, i, j, special, max_context, masked=True):
-    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]).
-
-    Not `masked`, names stay before their markers.
-
-    Either may come first in the text, but they do not overlap.
-
-    Other mentions stay visible, but for what they share with the masked ones; those of a third
-    entity that are whole are the context for L_el, `max_context` of them, evenly spread. Of several
-    with the same first token only the longest, which comes first, is.
+    """Masks mention `i` as the topic ([ENT] [R1]) and `j` as the target ([ENT] [R2]); not `masked`,
+    names stay before their markers. Other mentions stay visible, but for what they share with the
+    masked ones; of those of a third entity that are whole `max_context`, evenly spread, are the
+    context for L_el: of several with the same first token the longest, which comes first.
     """
     tokens, starts, ends, entities = passage
     row, marks, place_of = [special.cls], {}, {}
@@ -49,15 +43,9 @@ def mark_pair(passage, i, j, special, max_context, masked=True):
     spread = [n * len(context) // max_context for n in range(max_context)]
     kept = range(len(context)) if len(context) <= max_context else spread
     array = lambda values: np.array(values, np.int32)
-    return MarkedPair(
-        array(row),
-        marks[i],
-        marks[j],
-        int(entities[i]),
-        int(entities[j]),
-        array([list(context)[n] for n in kept]),
-        array([list(context.values())[n] for n in kept]),
-    )
+    ends = marks[i], marks[j], int(entities[i]), int(entities[j])
+    of_context = (array([list(x)[n] for n in kept]) for x in (context, context.values()))
+    return MarkedPair(array(row), *ends, *of_context)
 
 
 def mask_mention(passage, i, special):

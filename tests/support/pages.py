@@ -24,6 +24,5 @@ def served(application, **options):
 
 
 def words(page: str) -> str:
-    """What a page says, without its markup."""
     plain = re.sub(r'<[^>]*>', '', re.sub(r'<svg.*?</svg>', '', page, flags=re.S))
     return html.unescape(' '.join(plain.split()))

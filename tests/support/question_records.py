@@ -4,13 +4,11 @@ from opql_jax.corpus.questions import bracketed, parse_bracketed, write_question
 
 
 def question_record(id, marked, *answers, **fields):
-    """The record of 'who made [Up]' and its answers."""
     text, topic = parse_bracketed(marked)
     return {'id': id, 'question': text, 'topics': [list(topic)], 'answers': list(answers), **fields}
 
 
 def metaqa_line(world, question):
-    """A question about a generated world in the format of MetaQA."""
     answers = '|'.join(world.names[answer] for answer in question.answers)
     return f'{bracketed(question)}\t{answers}\t{question.type}'
 

@@ -12,6 +12,5 @@ def write(path: pathlib.Path, records) -> pathlib.Path:
 
 
 def read(path: pathlib.Path) -> list:
-    """The records of a file."""
     lines = path.read_text(encoding='utf-8').split('\n')
     return [json.loads(line) for line in lines if line]

@@ -1,9 +1,5 @@
-"""Memories and queries for search_test.py, and what several devices find in them.
-
-    python tests/support/search_cases.py OUTPUT
-
-Run in a process with 8 virtual devices; leaves in OUTPUT (.npz) what each mesh found, and in
-OUTPUT.QUERIES.MESH.hlo the compiled gradient.
+"""Memories and queries for search_test.py; run in a process with 8 virtual devices, leaves in
+OUTPUT (.npz) what each mesh found, and in OUTPUT.QUERIES.MESH.hlo the compiled gradient.
 """
 
 import dataclasses
@@ -35,8 +31,7 @@ ON_DEVICES = [(name, 'exact') for name in CASES]
 ON_DEVICES += [(name, 'approx') for name in ('few rows', 'many queries', 'passages')]
 # Queries that 2, 4 and 8 devices cannot share equally, and some that they can.
 FEW, MANY = 3, 16
-GRADIENT_K = 7
-RECALL_K = 8
+GRADIENT_K, RECALL_K = 7, 8
 GRADIENTS = ('w_k', 'query_e', 'query_r', 'relations', 'table')
 
 
@@ -136,13 +131,11 @@ def loss_of(weights, embedding):
 
 
 def projected(w_k, query_e, query_r):
-    """The query with W_k folded in, in its two parts."""
     query = jnp.concatenate([query_e, query_r], axis=1) @ w_k.T
     return query[:, :D_E], query[:, D_E:]
 
 
 def w_k():
-    """A W_k near the identity."""
     noise = np.random.default_rng(6).normal(size=(D_E + D_R,) * 2)
     return (np.eye(D_E + D_R) + 0.1 * noise).astype(np.float32)
 

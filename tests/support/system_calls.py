@@ -51,18 +51,14 @@ def preload(folder: pathlib.Path) -> pathlib.Path:
 
 def tried(folder: pathlib.Path, module: str, requests) -> list[Tried]:
     """Runs works of a module with faults: for each (work, how, most) at every call, or at `most` of
-    them, of different kinds.
-
-    A work has `before(folder)`, which makes the folder that it starts from, `run(folder)`,
-    `state(folder)`, what a reader finds, and `content(folder)`, all that must be the same after
-    each run. Both are JSON values.
+    them, of different kinds. A work has functions of a folder: `before` makes what it starts from,
+    `state` is what a reader finds, `content` all that must be the same after each `run`, as JSON.
     """
     environment = {'LD_PRELOAD': str(preload(folder)), 'PYTHONPATH': os.pathsep.join(sys.path)}
     environment |= {'JAX_PLATFORMS': 'cpu', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0'}
     # In main memory where that can be: the runs wait for nothing but the disk.
     memory = pathlib.Path('/dev/shm')
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as root:
-        # What one run compiles, the others find.
         environment['JAX_COMPILATION_CACHE_DIR'] = f'{root}/cache'
         command = [sys.executable, __file__, module, root, json.dumps(requests)]
         ran = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
@@ -97,7 +93,6 @@ class _Work:
         self._content = self._look(work.content, root / 'whole')
 
     def tried(self, how, most):
-        """A `Tried` as a list."""
         outcomes = []
         for point in _chosen(self._calls, how, most):
             folder = self._root / str(point)
@@ -114,7 +109,6 @@ class _Work:
         return self._calls, self._old, self._new, self._content, outcomes
 
     def _run(self, folder, mode, point, number):
-        """Exit code, what it said, and the calls of a run with a fault at a call."""
         log = self._root / 'calls'
         if self._before.exists():
             shutil.copytree(self._before, folder)

@@ -1,11 +1,5 @@
-"""What opql_jax calls and implements of t5x: names of parameters, recorded from t5x by this script,
-and a stand-in made of them.
-
-    python tests/support/t5x_interface.py   # where t5x is installed: writes t5x_interface.json anew
-
-`tests/t5x_gin_test.py` compares the record with t5x where that is installed. Elsewhere the
-stand-in lets gin read gin/t5x: its functions take the recorded parameters, and return what they are
-given.
+"""What opql_jax calls and implements of t5x: names of parameters, which this script records where
+t5x is installed, and a stand-in made of them, whose functions return what they are given.
 """
 
 import copy
@@ -16,8 +10,6 @@ import json
 import pathlib
 import sys
 import types
-
-import jax.numpy as jnp
 
 import gin
 from opql_jax.core.errors import InputError
@@ -53,14 +45,12 @@ def recorded() -> dict[str, str]:
 
 
 def methods_of_models() -> dict[str, str]:
-    """The recorded parameters of each method of a model."""
     named = {name.rpartition('.'): parameters for name, parameters in recorded().items()}
     return {name: parameters for (of, _, name), parameters in named.items() if of == _MODEL}
 
 
 @functools.cache
 def _stand_in() -> None:
-    """Puts modules of the recorded functions in the place of t5x."""
     sys.modules['t5x'] = types.ModuleType('t5x')
     for full_name, parameters in recorded().items():
         module_name, _, name = full_name.rpartition('.')
@@ -77,10 +67,8 @@ def _stand_in() -> None:
 
 
 def configured(root: str, binary: str, files: list[str], bindings: list[str], name: str):
-    """What gin gives a function of t5x, such as 'trainer.Trainer', or the value of a macro.
-
-    Reads gin files and bindings of 'train' or 'infer' over the stand-in, which stays: for a process
-    of its own. InputError: whatever was wrong.
+    """What gin gives a function of t5x, such as 'trainer.Trainer', or the value of a macro; the
+    stand-in stays: for a process of its own. InputError: whatever was wrong.
     """
     _stand_in()
     sys.modules['__main__'] = sys.modules[f't5x.{binary}']
@@ -94,21 +82,6 @@ def configured(root: str, binary: str, files: list[str], bindings: list[str], na
         return gin.get_configurable(f't5x.{name}')()
     except Exception as error:  # gin's own cannot be pickled
         raise InputError(str(error)) from None
-
-
-def learning_rates(
-    root: str, files: list[str], bindings: list[str], steps: int
-) -> list[list[float]]:
-    """The rates of the first steps: with which the optimizer acts, and which t5x logs."""
-    schedule = configured(root, 'train', files, bindings, 'trainer.Trainer')['learning_rate_fn']
-    optimizer = gin.get_configurable('t5x.optimizers.OptaxWrapper')()['optax_optimizer']
-    # Which does not decay, and Adam's step for the same gradient each time is the rate.
-    params = {'encoder': {'norm': {'bias': jnp.ones(1)}}}
-    moments, rates = optimizer.init(params), []
-    for _ in range(steps):
-        updates, moments = optimizer.update(params, moments, params)
-        rates.append(-float(updates['encoder']['norm']['bias'][0]))
-    return [rates, [float(schedule(step)) for step in range(steps)]]
 
 
 if __name__ == '__main__':

@@ -35,7 +35,6 @@ def fake_tensors(**config):
 
 
 def write(folder, tensors, **config):
-    """Writes config.json and model.safetensors, and returns the folder."""
     folder.mkdir(exist_ok=True)
     (folder / 'config.json').write_text(json.dumps(CONFIG | config))
     safetensors.numpy.save_file(tensors, folder / 'model.safetensors')

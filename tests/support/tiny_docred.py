@@ -32,10 +32,7 @@ def document(title, *sentences, labels=()):
 
 def world(people=60, first=0):
     """Documents whose facts make chains across documents, for every share of relations that may be
-    held out.
-
-    People are born in towns, towns lie in countries and these have capitals. A spouse leads to a
-    place of birth, and so on for two more hops. Films have directors, of whom nothing else is said.
+    held out; of directors of films nothing else is said.
     """
     for i in range(first, first + people):
         town, country = i % 12, i % 12 % 4
@@ -55,7 +52,6 @@ def world(people=60, first=0):
 
 
 def write(folder, documents):
-    """Writes documents.json and rel_info.json; returns the path of the first."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / 'documents.json').write_text(json.dumps(list(documents)), encoding='utf-8')
     (folder / 'rel_info.json').write_text(json.dumps(RELATIONS), encoding='utf-8')

@@ -9,5 +9,4 @@ WIDER = dict(hidden_size=128, num_layers=3, num_heads=4, mlp_size=512, relation_
 
 
 def make(**sizes) -> RelationEncoder:
-    """`sizes` are those that differ from `SIZES`."""
     return RelationEncoder(**SIZES | sizes)

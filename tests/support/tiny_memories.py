@@ -36,7 +36,6 @@ def random_places(rng, num_rows):
 
 
 def table_of(topics, targets, passages=0, seed=0):
-    """Mention pairs at random places."""
     columns = random_places(np.random.default_rng(seed), len(topics))
     columns |= {'topic': np.array(topics), 'target': np.array(targets)}
     return EntryTable(**columns | {'passage': np.broadcast_to(passages, len(topics))})
@@ -49,7 +48,6 @@ def relations_of(rows):
 
 
 def make(directory, entries=None, encode=relations_of, embed=None, **options):
-    """A memory of 40 entries over six entities, in shards of 7."""
     small = dict(num_entities=ENTITIES, relation_dim=DIM, hashes=HASHES, shard_rows=7)
     options, entries = BuildOptions(**small | options), make_table() if entries is None else entries
     return build(directory, entries, encode, options, embed)
@@ -83,12 +81,10 @@ def sums_of(halves: Halves, rows) -> np.ndarray:
 
 
 def encoder(seed):
-    """What stands for the encoder: depends on the row and on which text it is of."""
     return lambda rows: relations_of(np.asarray(rows) + 1000 * seed)
 
 
 def embed(entities):
-    """What stands for the embedding of new entities."""
     return np.stack([entities, np.asarray(entities) ** 2], axis=1).astype(np.float32)
 
 

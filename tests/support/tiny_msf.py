@@ -11,7 +11,6 @@ import records
 
 
 def write(folder):
-    """Writes them into a folder and returns it."""
     for seed, part in enumerate(('train', 'test')):
         # Entities of the two parts are other ones, and so are their ids.
         world, other = generate(seed, 60), 100_000 * seed

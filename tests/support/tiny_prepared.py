@@ -20,8 +20,7 @@ WORDS = (
     'the of and wrote built saw met near old river city song ship never later '
     'first again with from under'
 ).split()
-ENTITIES = 40
-PASSAGES = 120
+ENTITIES, PASSAGES = 40, 120
 SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True)
 SETTINGS |= dict(pair_mode='all', nested=False)
 SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
@@ -71,7 +70,6 @@ def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib
 
 
 def write_manifest(directory: pathlib.Path) -> None:
-    """Writes the manifest of the files that are in a directory."""
     rows = lambda name: pq.read_metadata(directory / f'{name}.parquet').num_rows
     counts = dict.fromkeys(tables.Counts.__struct_fields__, 0)
     counts |= dict(entities=rows('entities'), passages=rows('passages'), pair_rows=rows('pairs'))
@@ -123,5 +121,4 @@ def _question(rng, k, hops, names, targets):
 
 def _write(path, schema, columns):
     arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    tables.write_table(path, table.to_batches(), schema)
+    tables.write_table(path, pa.Table.from_arrays(arrays, schema=schema).to_batches(), schema)

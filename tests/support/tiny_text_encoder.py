@@ -24,7 +24,6 @@ TOKENIZER = train_wordpiece([f'{WORDS} directed by {" and ".join(NAMES)} in 1979
 
 
 def make(tokenizer=TOKENIZER) -> TextEncoder:
-    """The same for the same tokenizer."""
     module = tiny_training.encoder(vocab_size=tokenizer.get_vocab_size())
     params = init_params(module, 1, seed=0)['encoder']
     # So large that attention, and with it the padding mask, matters; biases, which begin as 0,
@@ -68,17 +67,12 @@ def _hidden(module):
 
 
 def relation(encoder: TextEncoder, tokens, topic, target) -> np.ndarray:
-    """W_r^T [first ; second] of two spans of tokens, each the mean of its two ends; halves swapped
-    where the topic is second.
-
-    Args:
-        tokens: one row, from [CLS] to [SEP].
-        topic, target: (first token, last token).
+    """W_r^T [first ; second] of two spans (first, last), each the mean of its ends; halves swapped
+    where the topic is second. Tokens are from [CLS] to [SEP].
     """
     states = hidden(encoder, tokens)
     halves = [(states[first] + states[last]) / 2 for first, last in sorted([topic, target])]
-    pair = np.concatenate(halves)
-    code = unit(pair @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
+    code = unit(np.concatenate(halves) @ np.asarray(encoder.params['w_r']['kernel'], np.float64))
     return np.roll(code, len(code) // 2) if topic > target else code
 
 

@@ -36,7 +36,6 @@ PLAIN = dict(
 
 
 def write_prepared(directory: pathlib.Path, seed: int = 0) -> pathlib.Path:
-    """A prepared folder whose passages fit the two shortest buckets."""
     return tiny_prepared.write(directory, seed=seed, longest=12)
 
 
@@ -66,7 +65,6 @@ def write_memory(prepared, model, memory, **options) -> pathlib.Path:
 
 
 def params_of(workdir, step=None) -> dict[str, np.ndarray]:
-    """The parameters of a checkpoint by name, 'encoder/w_r/kernel' and so on."""
     with Checkpoints(workdir, read_only=True) as store:
         leaves = jax.tree.leaves_with_path(store.load(step)[0])
     return {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
@@ -83,13 +81,8 @@ def state_of(workdir, step) -> dict[str, np.ndarray]:
 def write_untrained(
     prepared, workdir, objective=None, seed=0, spread=1.0, init_from=None, encoder=encoder
 ) -> pathlib.Path:
-    """A workdir as a run of an objective (relations if None) leaves it after step 1, but with
-    random parameters, without training.
-
-    Args:
-        spread: multiplies W_r. Fresh relations are so small that all answers would get nearly the
-            same weight.
-        init_from: the run that it says it started from.
+    """A workdir as a run (of relations if None) leaves it after step 1, with random parameters;
+    `spread` multiplies W_r: fresh relations are so small that all answers weigh nearly the same.
     """
     prepared = Prepared(prepared)
     workdir = pathlib.Path(workdir)

@@ -32,7 +32,6 @@ def write_json(path, stated):
 
 
 def parsed(split, number, pupil, teacher, mids):
-    """A question of WebQuestionsSP with its parse."""
     answer = {'AnswerType': 'Entity', 'AnswerArgument': mids[teacher], 'EntityName': teacher}
     topic = {'TopicEntityMid': mids[pupil], 'TopicEntityName': pupil}
     topic['PotentialTopicEntityMention'] = pupil.lower()

@@ -17,7 +17,6 @@ needs_tpu_compiler = pytest.mark.skipif(
 
 
 def compiled(options: str) -> dict:
-    """What the benchmark reports of a program with these options."""
     command = [sys.executable, PROGRAM, *options.split(), '--json']
     environment = os.environ | {'PYTHONPATH': str(PROGRAM.parents[1]), 'JAX_PLATFORMS': 'cpu'}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)

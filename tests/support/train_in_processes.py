@@ -1,8 +1,6 @@
 """Trains stages, or builds a memory, in one of several processes that work as one, or in one alone;
 run by several_processes_test.py.
 
-    python tests/support/train_in_processes.py PREPARED MODEL MEMORY OUTPUT STAGE...
-
 The stage 'slices' is relations on two slices of devices, 'stopped' is relations with many steps, in
 the third of which the last process gets a SIGTERM. 'memory' is none: it builds OUTPUT/memory, of
 many shards. Nor is 'eval', which scores the checkpoints of the folder `follower` beside MODEL.

@@ -1,7 +1,4 @@
-"""Trains the objective relations and is asked to stop in the third step; run by trainer_test.py.
-
-python tests/support/train_until_stopped.py PREPARED MODEL MEMORY WORKDIR
-"""
+"""Trains the objective relations and is asked to stop in the third step; run by trainer_test.py."""
 
 import itertools
 import os

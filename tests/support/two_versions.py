@@ -51,7 +51,6 @@ def write(kb: pathlib.Path) -> pathlib.Path:
 
 
 def plan_of_memory(memory: pathlib.Path) -> None:
-    """Makes a memory without a manifest one that a killed build left."""
     shards = [tiny_memories.relations_of]
     shutil.rmtree(memory)
     with contextlib.suppress(IndexError):
@@ -59,7 +58,6 @@ def plan_of_memory(memory: pathlib.Path) -> None:
 
 
 def write_results(folder: pathlib.Path) -> None:
-    """Writes two files of a `batch_cache`."""
     folder.mkdir(parents=True)
     schema = pa.schema([('text', pa.string())])
     batches = [pa.RecordBatch.from_pydict({'text': [text]}, schema=schema) for text in ('a', 'b')]

@@ -123,9 +123,6 @@ def test_parameters_that_are_not_finite_are_refused_by_name(world, tmp_path, num
         model_config.load(workdir)
 
 
-# Other shapes, other runs.
-
-
 @pytest.mark.parametrize('use', ['init_from', 'resume'])
 def test_training_does_not_go_on_from_an_encoder_that_computes_otherwise(world, tmp_path, use):
     start = copied(world / 'model', tmp_path)
@@ -182,9 +179,6 @@ def test_a_run_does_not_start_from_other_parameters_than_it_states(
     assert Checkpoints(tmp_path / 'work').latest_step() is None
 
 
-# Starting points, lineage and steps.
-
-
 @pytest.mark.parametrize('use', ['init_from', 'resume', 'build_memory'])
 @pytest.mark.parametrize('other', ['vocabulary', 'tokenizer'])
 def test_a_model_of_another_vocabulary_or_tokenizer_is_refused(world, tmp_path, other, use):
@@ -219,16 +213,12 @@ def test_a_run_that_is_further_than_num_steps_is_refused(world, tmp_path):
     assert digest_of_tree(workdir) == before
 
 
-# They are written in the background, while training changes what they hold.
-
-
 def state(step):
     params = {'layer': {'w': jnp.full((50, 4), step, jnp.float32)}, 'table': jnp.arange(6.0) + step}
     return params, {'count': jnp.int32(step), 'mu': jax.tree.map(lambda x: x * 2, params)}
 
 
 def assert_is(folder, step):
-    """Its newest checkpoint, which is compared with its digests."""
     with Checkpoints(folder, read_only=True) as checkpoints:
         params, opt_state, meta = checkpoints.restore(*state(0))
     assert meta['step'] == step

@@ -17,7 +17,6 @@ TYPES |= {'MISC': ['song'], 'TIME': ['1979']}
 
 
 def write(path, count=30):
-    """Reads documents of two sentences, in which things of each type are met and built in turn."""
     rng, documents = np.random.default_rng(0), []
     for number in range(count):
         sentences, clusters = [], []

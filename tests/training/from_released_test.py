@@ -25,7 +25,6 @@ def write(folder, encoder, params):
 
 @pytest.fixture(scope='module')
 def world(tmp_path_factory):
-    """A folder with a text `text/kb/text` and an encoder that was released, `encoder`."""
     folder = tmp_path_factory.mktemp('from released')
     tiny_text_encoder.write_text(folder / 'text')
     encoder = tiny_text_encoder.make()
@@ -34,7 +33,6 @@ def world(tmp_path_factory):
 
 
 def train(world, name, folder=None, text=None, encoder=tiny_training.encoder, **settings):
-    """A few steps from the released encoder; returns all parameters by name."""
     frozen = settings.pop('frozen_encoder', False)
     objective = objectives.Entities(rows=16, frozen_encoder=frozen)
     settings |= dict(encoder=encoder, bert_folder=str(folder or world / 'encoder'))

@@ -18,7 +18,6 @@ MOMENTUM = functools.partial(optax.sgd, momentum=0.9)
 
 
 def updates(optimizer, gradients, params):
-    """What an optimizer makes of gradients one after the other, at parameters that stay."""
     state, made = optimizer.init(params), []
     for gradient in gradients:
         update, state = optimizer.update(gradient, state, params)

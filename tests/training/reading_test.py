@@ -61,19 +61,6 @@ def test_every_example_comes_once_an_epoch_in_the_shortest_bucket(text, file):
     assert verdicts[2] == verdicts[5] == BY_SPANS  # the long one, again
 
 
-def test_marks_are_the_first_and_last_tokens_of_answers(text, file):
-    prepared = Prepared(text)
-    batch = ReadingSource(prepared, objectives.Reading(examples=file, rows=ROWS))[0]
-    words = set()
-    for bucket in batch.inputs:
-        for row in range(len(bucket.tokens)):
-            for place in np.flatnonzero(bucket.start[row]):
-                end = next(e for e in np.flatnonzero(bucket.end[row]) if e >= place)
-                words.add(prepared.tokenizer.decode(bucket.tokens[row, place : end + 1].tolist()))
-                assert bucket.is_text[row, place]
-    assert words == {'lucy', 'emma'}
-
-
 def test_the_loss_is_that_of_its_rows(task_and_params):
     task, params, encoder = task_and_params
     batch = task.source[0]

@@ -37,7 +37,6 @@ def inputs(tmp_path_factory):
 
 
 def start(processes, devices, *command):
-    """Starts a command in several processes with some devices each."""
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
@@ -54,7 +53,6 @@ def start(processes, devices, *command):
 
 
 def finish(running):
-    """The exit codes and the errors of processes."""
     said = [process.communicate(timeout=900)[1] for process in running]
     return [process.returncode for process in running], said
 
@@ -106,7 +104,6 @@ def test_each_process_writes_the_parts_that_it_holds(trained):
 
 
 def test_processes_encode_the_bytes_that_one_encodes(trained):
-    """All shards of a memory."""
     folders = trained(2)
     one, two = (content(folder / 'memory') for folder in folders)
     shards = sum(path.name.startswith('relations-') for path in one)

@@ -20,7 +20,6 @@ def prepared_dir(tmp_path_factory):
 
 
 def opened(prepared_dir, relation_dim):
-    """The text, and an encoder of its words."""
     prepared = Prepared(prepared_dir)
     vocab_size = prepared.tokenizer.get_vocab_size()
     return prepared, tiny_training.encoder(vocab_size=vocab_size, relation_dim=relation_dim)

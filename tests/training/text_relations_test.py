@@ -35,7 +35,6 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def corpus(tmp_path_factory):
-    """(a file of sentences of four relations, a file of names)."""
     folder = tmp_path_factory.mktemp('corpus')
     said = lambda a, verb, b: dict(text=f'{a} {verb} {b} again', sub_text=a, obj_text=b, rel=verb)
     lines = [said(a, verb, b) for verb in VERBS for a, b in zip(NAMES, NAMES[1:])]
@@ -127,7 +126,6 @@ def test_a_tiny_set_is_learnt_by_heart(task_and_params):
 
 @pytest.fixture(scope='module')
 def trained(text, corpus):
-    """A knowledge base with the model 'relations', trained for two steps."""
     kb = text.parent
     tiny_training.run(text, kb / 'relations', make(corpus), num_steps=2)
     return kb

@@ -59,7 +59,6 @@ def go_on(inputs, objective, workdir):
 
 @pytest.fixture(scope='module')
 def uninterrupted(inputs, tmp_path_factory):
-    """A whole run of each objective."""
     root = tmp_path_factory.mktemp('uninterrupted')
     run = lambda objective: go_on(inputs, objective, root / objective)
     return {objective: Finished(root / objective, run(objective)) for objective in OBJECTIVES}
@@ -158,9 +157,6 @@ def test_a_dry_run_says_what_checkpoints_cost(inputs, tmp_path, capsys):
     assert f'4 of them, {4 * size / 1e9:.3g} GB written\n' in capsys.readouterr().out
 
 
-# A loss or gradient that is not finite.
-
-
 class MarkedBatch(NamedTuple):
     entities: EntityBatch
     wrong: np.ndarray  # [1, 3]: what is added to the loss, whether its gradient is none, and 0
@@ -227,9 +223,6 @@ def test_a_loss_or_gradient_that_is_not_finite_stops_the_run_before_a_checkpoint
     if len(checkpoints) == 1:  # and once the cause is gone, it goes on from there
         train(())
         assert steps_of(tmp_path / 'run') == [9, 10]
-
-
-# What answers.
 
 
 def follow_in(kb, name, text='prepared', memory='memory', **options):
