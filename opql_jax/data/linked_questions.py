@@ -25,9 +25,16 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.reading import titled
 from opql_jax.data.reading_examples import DOES_NOT, HELPS, UNKNOWN, ReadingExample, occurrences
-from opql_jax.data.written_questions import WrittenQuestion, written_files, written_question
+from opql_jax.data.written_questions import (
+    ANSWER,
+    QUESTION,
+    TITLE,
+    WrittenQuestion,
+    written_files,
+    written_question,
+)
 
-_SET, _TITLE, _QUESTION, _ANSWER, _NEEDED, _BETWEEN = '## ', '# ', 'Q: ', 'A: ', 'F: ', '; '
+_SET, _NEEDED, _BETWEEN = '## ', 'F: ', '; '
 # How many passages are read with a question, if no more are needed, and how often.
 _PASSAGES, _SHARES = (3, 4, 5), (0.2, 0.2, 0.6)
 # How often one that is needed is left out.
@@ -63,7 +70,7 @@ def read_sets(path: str | os.PathLike) -> list[LinkedSet]:
         told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
         if not line:
             continue
-        expected = _NEEDED if answer else _ANSWER if question else ''
+        expected = _NEEDED if answer else ANSWER if question else ''
         if not line.startswith(expected):
             raise told(f'{expected.strip()} is expected after a question')
         if line.startswith(_SET):
@@ -71,15 +78,15 @@ def read_sets(path: str | os.PathLike) -> list[LinkedSet]:
             title = ''
         elif not sets:
             raise told('a document before a set')
-        elif line.startswith(_TITLE):
-            title = line[len(_TITLE) :]
+        elif line.startswith(TITLE):
+            title = line[len(TITLE) :]
             if sets[-1].questions or title in sets[-1].documents:
                 raise told('a document after the questions of its set, or twice')
             sets[-1].documents[title] = ''
-        elif line.startswith(_QUESTION):
-            question = line[len(_QUESTION) :]
-        elif line.startswith(_ANSWER):
-            answer = line[len(_ANSWER) :]
+        elif line.startswith(QUESTION):
+            question = line[len(QUESTION) :]
+        elif line.startswith(ANSWER):
+            answer = line[len(ANSWER) :]
         elif line.startswith(_NEEDED):
             needed = tuple(line[len(_NEEDED) :].split(_BETWEEN))
             sets[-1].questions.append(_question(question, answer, needed, sets[-1], told))

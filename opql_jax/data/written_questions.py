@@ -34,7 +34,9 @@ from opql_jax.data.reading_examples import (
 )
 
 _WRITTEN = pathlib.Path(__file__).parents[1] / 'datasets' / 'written'
-_TITLE, _QUESTION, _ANSWER, _OR, _NONE = '# ', 'Q: ', 'A: ', ' | ', '-'
+# What begins a line, also of the files of `linked_questions`.
+TITLE, QUESTION, ANSWER = '# ', 'Q: ', 'A: '
+_OR, _NONE = ' | ', '-'
 # How often none, one, two and three paragraphs stand beside the one that is asked, and how many of
 # other documents are drawn among those of its own.
 _OTHERS, _FAR = (0.4, 0.35, 0.15, 0.1), 3
@@ -85,26 +87,26 @@ def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
     for number, line in enumerate([*read_text(path).split('\n'), ''], 1):
         line = line.rstrip()
         told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
-        is_answer = line.startswith(_ANSWER)
+        is_answer = line.startswith(ANSWER)
         if bool(asked) != is_answer:
             raise told('a question without an answer' if asked else 'an answer without a question')
-        if lines and (line.startswith(_TITLE) or not line):
+        if lines and (line.startswith(TITLE) or not line):
             raise told('a paragraph without a question')
-        if line.startswith(_TITLE):
-            documents.append(WrittenDocument(line[len(_TITLE) :], []))
+        if line.startswith(TITLE):
+            documents.append(WrittenDocument(line[len(TITLE) :], []))
         elif is_answer:
             paragraph = documents[-1].paragraphs[-1]
-            question = written_question(asked, line[len(_ANSWER) :], [paragraph.text])
+            question = written_question(asked, line[len(ANSWER) :], [paragraph.text])
             if question is None:
                 raise told('the answer is not in the paragraph')
             paragraph.questions.append(question)
             asked = ''
-        elif line.startswith(_QUESTION):
+        elif line.startswith(QUESTION):
             if lines:
                 documents[-1].paragraphs.append(WrittenParagraph('\n'.join(lines), []))
             elif not (documents and documents[-1].paragraphs):
                 raise told('a question before a paragraph')
-            lines, asked = [], line[len(_QUESTION) :]
+            lines, asked = [], line[len(QUESTION) :]
         elif line:
             if not documents:
                 raise told('a paragraph without a title')

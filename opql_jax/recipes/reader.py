@@ -29,12 +29,7 @@ import numpy as np
 
 from opql_jax.corpus.json_lines import read_text, write_json_lines
 from opql_jax.corpus.questions import parse_bracketed
-from opql_jax.data import (
-    linked_questions,
-    made_paragraphs,
-    reading_examples,
-    written_questions,
-)
+from opql_jax.data import linked_questions, made_paragraphs, reading_examples, written_questions
 from opql_jax.datasets import docred, labelled_sentences, wikispeedia
 from opql_jax.datasets.labelled_sentences import LabelledSentence
 from opql_jax.kb.open_kb import open_kb
@@ -68,21 +63,6 @@ TIMES_LINKED, WRITTEN_AGAIN, SEVENTH_AT_LAST = 2, 5600, 3000
 CARD = 'docs/reader_card.md'
 # The stages of whose weights the released ones are the mean.
 IN_MEAN = (8, 10, 11)
-# Examples of the fourth stage: of films, and of the other kinds of the third.
-FILMS_AGAIN, OTHERS_AGAIN = 1500, 4000
-# Examples of the third stage: of whole documents, and of questions on films for each number of
-# hops.
-DOCUMENTS, FILMS, FILM_HOPS = 2500, 1500, (1, 2)
-# Examples of the seventh stage: of made paragraphs, and of the fifth.
-PARAGRAPHS, FIFTH_AGAIN = 9000, 16000
-# How often the eighth reads each question about what was written, and examples of the seventh.
-TIMES_WRITTEN, SEVENTH_AGAIN = 2, 5000
-# How often the tenth reads each question about linked documents, and examples of the written ones
-# and of the seventh.
-TIMES_LINKED, WRITTEN_AGAIN, SEVENTH_AT_LAST = 2, 5600, 3000
-CARD = 'docs/reader_card.md'
-# The share of the last stage in the mean of its weights and those of the eighth.
-LATER = 0.75
 # At least so many of each, of however few percent.
 _FEWEST = 40
 # Relations whose topics are people, or things that are made or led.
@@ -187,6 +167,12 @@ def in_plain_words(bracketed: str) -> tuple[str, str]:
     return text, text[start:end]
 
 
+def _of_several_hops(second: str) -> Iterator[reading_examples.ReadingExample]:
+    """The examples of the `second` stage that are questions of several hops."""
+    examples = reading_examples.read_examples(second)
+    return (example for example in examples if example.source in retrieval.SETS)
+
+
 def third_examples(
     first: str,
     second: str,
@@ -223,9 +209,7 @@ def third_examples(
             examples += reading_examples.from_known_answers('films', asked, passages, rng)
     before = list(reading_examples.read_examples(first))
     examples += _drawn(before, count(AGAIN_LATER), rng)
-    of_several_hops = reading_examples.read_examples(second)
-    examples += [example for example in of_several_hops if example.source in retrieval.SETS]
-    return _write(output, examples)
+    return _write(output, [*examples, *_of_several_hops(second)])
 
 
 def later_examples(
@@ -316,13 +300,18 @@ def seventh_examples(
     return _write(output, [*made, *again])
 
 
+def _written_documents() -> list[written_questions.WrittenDocument]:
+    """What was written with questions, but for what is left out."""
+    return [each for each in written_questions.documents() if not is_left_out(each.title)]
+
+
 def eighth_examples(seventh: str, output: str, percent: float, seed: int) -> dict[str, int]:
     """Writes the examples of the eighth stage; returns how many there are.
 
     Some of the `seventh` stage are read again.
     """
     rng = np.random.default_rng(seed + 3)
-    documents = [each for each in written_questions.documents() if not is_left_out(each.title)]
+    documents = _written_documents()
     documents = documents[: _count(percent, len(documents))]
     written = (written_questions.examples(documents, rng) for _ in range(TIMES_WRITTEN))
     again = list(reading_examples.read_examples(seventh))
@@ -339,16 +328,15 @@ def tenth_examples(
     """
     rng = np.random.default_rng(seed + 4)
     count = functools.partial(_count, percent)
-    written = [each for each in written_questions.documents() if not is_left_out(each.title)]
     linked = [each for each in linked_questions.linked_sets() if not is_left_out(each.name)]
     linked = linked[: count(len(linked))]
-    times = (linked_questions.examples(linked, rng) for _ in range(TIMES_LINKED))
-    of_several_hops = reading_examples.read_examples(second)
+    times = [list(linked_questions.examples(linked, rng)) for _ in range(TIMES_LINKED)]
+    written = list(written_questions.examples(_written_documents(), rng))
     again = list(reading_examples.read_examples(seventh))
     examples = [
         *itertools.chain(*times),
-        *_drawn(list(written_questions.examples(written, rng)), count(WRITTEN_AGAIN), rng),
-        *(example for example in of_several_hops if example.source in retrieval.SETS),
+        *_drawn(written, count(WRITTEN_AGAIN), rng),
+        *_of_several_hops(second),
         *_drawn(again, count(SEVENTH_AT_LAST), rng),
     ]
     return _write(output, examples)
