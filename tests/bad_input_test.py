@@ -9,10 +9,9 @@ import pytest
 from opql_jax.data.prepared import Prepared
 
 import records
-from documents_of import documents
 from examples import table
 from forked_binaries import ENCODER, ROOT
-from question_records import question_record
+from records import documents, question_record
 
 GIN = {'prepare': 'data/jsonl', 'train': 'runs/entities', 'build_memory': 'runs/build_memory'}
 GIN |= {'eval': 'runs/eval', 'infer': 'runs/infer'}

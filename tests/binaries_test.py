@@ -14,7 +14,7 @@ import records
 import tiny_training
 from forked_binaries import ENCODER, ROOT
 from gin_files import GIN
-from question_records import write_from_splits
+from records import write_from_splits
 
 # What `opql ask` prints: weight, entity, topic, target and sentence.
 FACT = re.compile(r'^ +(\d\.\d+)  (.+)\n {12}\[(.+) → (.+), in “.+”\]  (.+)$', re.M)

@@ -20,7 +20,7 @@ from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import objectives, state, trainer
 from opql_jax_tasks.metrics import ranked_entities
 
-import question_records
+import records
 import tiny_training
 
 STEPS, STAGES = 4, ('relations', 'follow', 'align', 'cloze', 'questions')
@@ -32,7 +32,7 @@ def world(tmp_path_factory):
     prepared = tiny_training.write_prepared(root / 'text')
     tiny_training.write_untrained(prepared, root / 'model', spread=8.0)
     tiny_training.write_memory(prepared, root / 'model', root / 'memory')
-    question_records.write_from_splits(Prepared(prepared), root / 'asked.jsonl', hops=(2, 1))
+    records.write_from_splits(Prepared(prepared), root / 'asked.jsonl', hops=(2, 1))
     return root
 
 

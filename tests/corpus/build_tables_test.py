@@ -2,6 +2,8 @@
 
 import weakref
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -117,3 +119,21 @@ def test_documents_are_about_the_entity_their_title_names():
     documents = [Document('0', title, 'x') for title in ('Bob', 'Zed')]
     documents.append(Document('2', 'Bob', 'x', title_entity='Up'))
     assert [d.title_entity for d in linking.link_titles(documents, VOCAB)] == ['Bob', None, 'Up']
+
+
+SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])
+TABLE = pa.table({'a': [1, 2], 'b': [['x'], []]}, schema=SCHEMA)
+
+
+def test_names_that_other_writers_give_list_items_do_not_matter(tmp_path):
+    lists = pa.array([['x'], []], pa.list_(pa.field('item', pa.string())))
+    other = pa.table({'b': lists, 'a': pa.array([1, 2], pa.int32()), 'more': [0, 0]})
+    pq.write_table(other, tmp_path / 't.parquet')
+    assert tables.read_table(tmp_path / 't.parquet', SCHEMA).equals(TABLE)
+
+
+def test_what_is_alike_in_many_rows_is_read(tmp_path):
+    """As in a memory of few texts: a short name again and again, which is stored once."""
+    rows = TABLE.take(np.arange(400_000) % 2)
+    pq.write_table(rows, tmp_path / 't.parquet')
+    assert tables.read_table(tmp_path / 't.parquet', SCHEMA).equals(rows.combine_chunks())

@@ -5,7 +5,7 @@ import pytest
 from opql_jax.corpus.defined_terms import defined_terms, defines
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import resolve
-from tests.support.marked_spans import marked
+from tests.support.spans import marked
 
 
 def read(text):

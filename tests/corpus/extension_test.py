@@ -11,7 +11,7 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
-from question_records import question_record
+from records import question_record
 
 OLD = [
     {'id': 'up', 'title': 'Up', 'text': 'Up was made by Ann Low. It is a film.'},

@@ -4,7 +4,7 @@ import pytest
 
 from opql_jax.corpus import name_kinds
 from opql_jax.corpus.recognition import refine
-from tests.support.marked_spans import marked, named
+from tests.support.spans import marked, named
 
 from examples import table
 

@@ -4,7 +4,7 @@ import pytest
 
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.name_resolution import fold, resolve
-from tests.support.marked_spans import marked
+from tests.support.spans import marked
 
 from examples import table
 

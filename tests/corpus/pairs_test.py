@@ -13,7 +13,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
 
-from nested_spans import nested_spans, overlap
+from spans import nested_spans, overlap
 
 
 def passages(rows):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from opql_jax.corpus.documents import Mention
 from opql_jax.corpus.pronouns import possessives, pronouns
 from opql_jax.corpus.speakers import turns
-from tests.support.marked_spans import marked
+from tests.support.spans import marked
 
 
 def read(text):

@@ -13,7 +13,7 @@ from opql_jax.corpus import recognition
 from opql_jax.corpus.recognition import RULES, refine
 from opql_jax.corpus.spans import Span
 from opql_jax.datasets import docred
-from tests.support.marked_spans import marked, named
+from tests.support.spans import marked, named
 
 pytest.importorskip('spacy', reason='names in plain text need the extra `text`')
 

@@ -1,6 +1,13 @@
 """Spark gives what runs in process gives: stages on passages, and pair mining."""
 
+import contextlib
 import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +20,10 @@ from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic import pages, world
 
-import spark_session
-
 
 @pytest.fixture(scope='module')
 def session(tmp_path_factory):
-    with spark_session.start('local[1]', tmp_path_factory.mktemp('spark')) as made:
+    with start('local[1]', tmp_path_factory.mktemp('spark')) as made:
         yield made
 
 
@@ -103,3 +108,46 @@ def test_the_stages_of_a_cluster_are_those_of_one_machine(session):
     assert found.drop(['passage']).cast(tables.PASSAGES).to_pylist() == wanted.to_pylist()
     stored = spark.map_batches(numbered, tokenise, passage_records.RECORDS).toArrow()
     assert stored['record'].to_pylist() == tokenise(wanted)['record'].to_pylist()
+
+
+JAVA = 17
+REPO = pathlib.Path(__file__).resolve().parents[2]
+
+
+def java_version() -> int:
+    """The Java that Spark would start, 0 if none."""
+    home = os.environ.get('JAVA_HOME')
+    java = os.path.join(home, 'bin', 'java') if home else shutil.which('java')
+    if not java or not os.path.exists(java):
+        return 0
+    stated = subprocess.run([java, '-version'], capture_output=True, text=True).stderr
+    return int(re.search(r'version "(\d+)', stated)[1])
+
+
+@contextlib.contextmanager
+def start(master: str, folder: pathlib.Path, **settings: str):
+    """A session with files in a folder; `settings` of Spark replace these, with `__` for a dot."""
+    sql = pytest.importorskip('pyspark.sql', reason="pyspark is not installed: the extra 'spark'")
+    if (found := java_version()) < JAVA:
+        pytest.skip(f'Spark needs Java {JAVA}, here is {found or "none"}')
+    chosen = {
+        'spark.ui.enabled': 'false',
+        'spark.driver.host': '127.0.0.1',
+        'spark.driver.bindAddress': '127.0.0.1',
+        'spark.driver.memory': '1g',
+        'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
+        'spark.local.dir': str(folder),
+        'spark.sql.warehouse.dir': str(folder),
+        'spark.sql.shuffle.partitions': '2',
+        'spark.sql.adaptive.enabled': 'false',  # or so few rows would be put into one partition
+        'spark.ui.showConsoleProgress': 'false',
+    } | {name.replace('__', '.'): value for name, value in settings.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('SPARK_LOCAL_IP', '127.0.0.1')
+        patch.setenv('PYSPARK_PYTHON', sys.executable)
+        patch.setenv('PYTHONPATH', str(REPO), prepend=os.pathsep)
+        made = sql.SparkSession.builder.master(master).config(map=chosen).getOrCreate()
+        try:
+            yield made
+        finally:
+            made.stop()

@@ -9,7 +9,7 @@ from opql_jax.data.lm_markup import LMInput
 from opql_jax.data.markup import TokenisedPassage
 from opql_jax.data.tokenizer import SpecialIds
 
-from nested_spans import nested_spans
+from spans import nested_spans
 
 SPECIAL = SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=4, r1=5, r2=6)
 

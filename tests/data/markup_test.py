@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opql_jax.data import markup
 from opql_jax.data.tokenizer import special_ids, train_wordpiece
 
-from nested_spans import nested_spans, overlap
+from spans import nested_spans, overlap
 
 TEXTS = ['the film alien was directed by ridley scott and starred sigourney weaver in 1979 .'] * 2
 TOKENIZER = train_wordpiece(TEXTS, 120)

@@ -9,8 +9,7 @@ from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.datasets.jsonl import JsonLines
 
-from documents_of import documents
-from question_records import question_record
+from records import documents, question_record
 
 DOCUMENTS = [
     {'id': 'a', 'title': 'Up', 'text': 'Up was made by Ann.', 'title_entity': 'Up', 'mentions': [

@@ -3,17 +3,20 @@
 import collections
 import dataclasses
 
+import jax
 import numpy as np
 import one_marked
 import pytest
 
+from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import to_record, write_questions
 from opql_jax.data.pair_selection import select_pair_rows
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import COLUMNS
+from opql_jax.data.sources import base
 from opql_jax.data.sources.align import AlignSettings, AlignSource
 from opql_jax.data.sources.align_passages import PassageAlignSettings, PassageAlignSource
-from opql_jax.data.sources.base import named_leaves
+from opql_jax.data.sources.base import Source, named_leaves
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.follow import FollowSource
 from opql_jax.data.sources.relations import PairPacker, RelationSettings, RelationSource
@@ -245,3 +248,47 @@ def test_splits_that_teach_nothing_are_refused(prepared, tmp_path):
         FollowSource(other, ['2-hop/unknown'])
     with pytest.raises(ValueError, match='unknown: no passage mentions the topic and an answer'):
         make('align', other, split='2-hop/unknown')
+
+
+RUN_STEPS = 12
+
+
+@pytest.fixture(scope='module')
+def source(tmp_path_factory):
+    prepared = Prepared(tiny_prepared.write(tmp_path_factory.mktemp('prepared')))
+    return RelationSource(prepared, RelationSettings(rows=32), seed=1)
+
+
+@pytest.mark.parametrize('options', [{}, {'worker_processes': 2}], ids=['threads', 'processes'])
+def test_a_run_resumed_at_any_step_sees_the_batches_of_the_source(source, options):
+    made = list(base.batches(source, 7, RUN_STEPS, **options))
+    assert len(made) == RUN_STEPS - 7
+    for step, batch in enumerate(made, 7):
+        jax.tree.map(np.testing.assert_array_equal, batch, source[step])
+
+
+class Squares(Source):
+    def __init__(self):
+        super().__init__(0)
+        self.made = []
+
+    def batch(self, step, rng):
+        self.made.append(step)
+        if step == 5:
+            raise ValueError('passage 17 is damaged')
+        return {'x': np.int32(step**2)}
+
+
+def test_steps_come_in_order_no_further_ahead_than_needed_and_an_error_at_its_step():
+    source = Squares()
+    batches = base.batches(source, 0, 10**9)
+    assert [int(next(batches)['x']) for _ in range(5)] == [0, 1, 4, 9, 16]
+    assert max(source.made) < 15
+    with pytest.raises(Exception, match='passage 17 is damaged'):
+        next(batches)
+
+
+@pytest.mark.parametrize('processes', [1, -1])
+def test_numbers_of_processes_that_cannot_be_are_refused(source, processes):
+    with pytest.raises(InputError, match='input_processes: give 0, or at least 2'):
+        base.batches(source, 0, 1, worker_processes=processes)

@@ -12,7 +12,7 @@ from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.text_relations import TextRelationSettings, TextRelationSource
 from opql_jax.data.tokenizer import train_wordpiece
 
-import tiny_docred
+import tiny_sets
 import tiny_text_encoder
 
 TOKENIZER = tiny_text_encoder.TOKENIZER
@@ -44,7 +44,7 @@ def corpora(tmp_path_factory):
             lines.append((f'{a} {verb} {b}' if i % 2 else f'{b} of {verb} {a}', a, b, relation))
     write(folder / 'sentences.jsonl', *lines)
     said = '<0 PER Max Hill> under <1 LOC Ålesund> .', '<2 LOC Emma> under <3 LOC Lucy> .'
-    tiny_docred.write(folder, [tiny_docred.document('a', *said)])
+    tiny_sets.write_docred(folder, [tiny_sets.document('a', *said)])
     files = str(folder / 'sentences.jsonl'), str(folder / 'documents.json')
     return files, str(folder / 'rel_info.json')
 

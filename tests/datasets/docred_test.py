@@ -10,8 +10,8 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.datasets import docred
 
-import tiny_docred
-from tiny_docred import RELATIONS, document
+import tiny_sets
+from tiny_sets import RELATIONS, document
 
 ANN = document(
     'Ann Low',
@@ -26,7 +26,7 @@ ANN = document(
 @pytest.fixture
 def read(tmp_path):
     def read(*documents, **options):
-        path, rejected = tiny_docred.write(tmp_path, documents), tmp_path / 'rejected.jsonl'
+        path, rejected = tiny_sets.write_docred(tmp_path, documents), tmp_path / 'rejected.jsonl'
         found = docred.read_documents(path, RELATIONS, rejected_path=rejected, **options)
         return found, [json.loads(line) for line in rejected.read_text().splitlines()]
 

@@ -3,12 +3,15 @@
 They are read in a process that has a few times the memory that they may take.
 """
 
+import gc
 import gzip
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 import zlib
 
 import pyarrow as pa
@@ -16,19 +19,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from opql_jax.core.errors import InputError
+from opql_jax.corpus.casing import Dictionary, cased
+from opql_jax.corpus.defined_terms import defined_terms
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
+from opql_jax.corpus.layout import cleaned, unfilled
 from opql_jax.corpus.linking import MentionLinker
 from opql_jax.corpus.name_resolution import resolve
 from opql_jax.corpus.pronouns import pronouns
 from opql_jax.corpus.recognition import refine
 from opql_jax.corpus.spans import Span
+from opql_jax.corpus.speakers import first_persons, turns
+from opql_jax.corpus.statements import restated
 from opql_jax.datasets import expansion
 from opql_jax.datasets.html_text import read_html
 from opql_jax.datasets.wikipedia import dump
 
-import linear_time
-from pdf_writer import pdf
+from read_texts import pdf
 
 MIB = 1 << 20
 GOOD = 'Ada Lovelace was a mathematician of London. '
@@ -221,6 +228,26 @@ def test_a_wiki_page_of_open_marks_is_rejected_or_read_and_the_others_are_read(t
 # Time in proportion to the text.
 
 
+def _seconds(function, argument):
+    """How long a function takes, twice."""
+    gc.disable()
+    for _ in range(2):
+        started = time.process_time()
+        function(argument)
+        yield time.process_time() - started
+    gc.enable()
+
+
+def growth(function, make, size):
+    """How many times longer 4 times the size takes: 4 if linear, 16 if quadratic."""
+    return min(_seconds(function, make(4 * size))) / max(0.01, *_seconds(function, make(size)))
+
+
+def check(function, text):
+    """Eight times the text takes less than 40 times as long; quadratic work takes 64 times."""
+    assert min(_seconds(function, text * 8)) < 40 * max(min(_seconds(function, text)), 0.02)
+
+
 UNITS = (
     '<!-- x', '<', '<a', '<a ', '</', '</a', '<![CDATA[', '<![x', '<!', '<!doctype ', '<?', '&',
     '&a', '&#', '&#1114112;', '<p a="', '<p a=">" ',
@@ -233,7 +260,7 @@ UNITS = (
 def test_a_page_takes_time_in_proportion_to_its_length(unit):
     for before in ('', '<p ', '<title>x', '<!--', '<svg><![CDATA['):
         make = lambda size: before + unit * (size // len(unit))
-        assert linear_time.growth(read_html, make, 5000) < 8
+        assert growth(read_html, make, 5000) < 8
 
 
 def films(count):
@@ -277,10 +304,38 @@ NAMES = {
 def test_names_take_time_in_proportion_to_their_number(kind):
     function, make = NAMES[kind]
     # Caches that a size fits into and the other does not take a part.
-    assert linear_time.growth(function, make, 1200) < 10
+    assert growth(function, make, 1200) < 10
 
 
 def test_names_that_begin_alike_take_memory_in_proportion_to_the_text():
     linker = MentionLinker(EntityVocab.from_names(' '.join(['Bo'] * n) for n in range(1, 66)))
     lengths = [end - start for start, end, _ in linker.link('Bo ' * 30_000)]
     assert lengths == [65 * 3 - 1] * 461 + [35 * 3 - 1]
+
+
+def define(text):
+    defined_terms(text, [Span(*m.span(), 'organisation') for m in re.finditer('A B', text)])
+
+
+WORDS = Dictionary(frozenset(), frozenset())
+# A rule, and what a long text may repeat.
+RULES = {
+    'casing': (lambda text: cased([text], lambda: WORDS, lambda texts: [[] for _ in texts]),
+        ['A', 'A. ', 'THE CAT ', 'X Y\n', 'a. ', 'the cat ']),
+    'defined terms': (define,
+        [' ("the A")', '((', ' (AB)', ' (hereinafter,', 'A B (AB) ', '\n', ' (the the the ']),
+    'layout': (lambda text: unfilled(cleaned(text)),
+        ['a', '\xad\n', '> ', '- ', ' ', '|', 'a: b\n', '=- ', 'x' * 60 + '\n', '\t', ' \n', '#',
+            '\x1b[', '12:00 ', '<a', '---\n', '**a:', 'A', 'a Enlarge ']),
+    'speakers': (lambda text: list(first_persons(f'I\n{text}wrote:', turns(f'I\n{text}wrote:'))),
+        'I am Ana Bo. |> |From: A\nI\n|<|A: I |On 1, |I "|Ana |> I wrote:\n|12:00 |\n>|My name is '
+        .split('|')),
+    'statements': (restated,
+        ['|', 'a\tb\n', 'a,b,c\n', '|a', '|-', '-', '| |\n', '|-|\n', 'a;b;c\n', 'Area: ', 'Born',
+            'Born A Died B Area C ', 'Born  ', '\n ', 'Born A\n', 'aaaaaaaaa ']),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('rule, unit', [(rule, u) for rule, (_, of) in RULES.items() for u in of])
+def test_time_is_linear_in_the_text(rule, unit):
+    check(RULES[rule][0], unit * (12_000 // len(unit)) + 'x')

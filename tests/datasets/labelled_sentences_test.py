@@ -13,8 +13,8 @@ from opql_jax.datasets.labelled_sentences import (
     read_labelled,
 )
 
-import tiny_docred
-from tiny_docred import document
+import tiny_sets
+from tiny_sets import document
 
 
 def fewrel(tokens, head, tail):
@@ -53,7 +53,7 @@ def written(tmp_path):
     """Writes records, JSON or JSON Lines, and the names of relations; gives the paths."""
 
     def written(records, name='a.jsonl'):
-        (tmp_path / 'names.json').write_text(json.dumps(tiny_docred.RELATIONS), encoding='utf-8')
+        (tmp_path / 'names.json').write_text(json.dumps(tiny_sets.RELATIONS), encoding='utf-8')
         lines = map(json.dumps, records if name.endswith('.jsonl') else [records])
         (tmp_path / name).write_text('\n'.join(lines), encoding='utf-8')
         return [str(tmp_path / name)], str(tmp_path / 'names.json')

@@ -7,12 +7,12 @@ from opql_jax.datasets import msf, readers
 from opql_jax.datasets.msf import Msf
 
 import records
-import tiny_msf
+import tiny_sets
 
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    return tiny_msf.write(tmp_path_factory.mktemp('msf'))
+    return tiny_sets.write_msf(tmp_path_factory.mktemp('msf'))
 
 
 def test_a_part_is_one_corpus_and_each_of_its_paragraphs_is_in_it_once(folder, tmp_path):

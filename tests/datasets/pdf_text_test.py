@@ -11,7 +11,7 @@ from opql_jax.core.errors import InputError
 from opql_jax.datasets.pdf_pages import Piece, by_columns
 from opql_jax.datasets.pdf_text import read_pdf
 
-import pdf_writer
+import read_texts
 from read_texts import read, rejected
 from trios import TRIOS, write
 
@@ -33,7 +33,7 @@ def pdf(*pages, title=None):
         objects.append(f'<< {page} /Contents {5 + 2 * i} 0 R >>')
         objects.append(f'<< /Length {len(stream)} >>\nstream\n{stream}\nendstream')
     objects.append(f'<< /Title ({title or ""}) >>')
-    return pdf_writer.pdf(*objects, trailer=f'/Info {len(objects)} 0 R')
+    return read_texts.pdf(*objects, trailer=f'/Info {len(objects)} 0 R')
 
 
 def with_password(data, password, **options):

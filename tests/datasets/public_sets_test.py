@@ -13,8 +13,6 @@ tfds = pytest.importorskip('tensorflow_datasets', reason='TFDS is not installed'
 if importlib.util.find_spec('opql_jax_tasks') is None:
     pytest.skip('opql_jax_tasks is not installed: pip install -e .', allow_module_level=True)
 
-import tiny_webqsp
-
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp
@@ -23,7 +21,7 @@ from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.question_records import with_topics
 from opql_jax_tasks import public_sets, wikimovies
 
-import tiny_msf
+import tiny_sets
 
 tfds.disable_progress_bar()
 NOTHING = EntityVocab([], [], [])
@@ -146,7 +144,7 @@ def test_an_article_has_numbered_lines(put):
 @pytest.fixture
 def tables(tmp_path):
     """Writes files of WebQuestionsSP and ComplexWebQuestions; gives the tables that link them."""
-    tiny_webqsp.write(tmp_path, [('Ann Lee', 'Bo Ray'), ('Bo Ray', 'Ann Lee')])
+    tiny_sets.write_webqsp(tmp_path, [('Ann Lee', 'Bo Ray'), ('Bo Ray', 'Ann Lee')])
     folder = shutil.copytree(tmp_path / 'complexwebquestions', tmp_path / 'manual')
     return {'mid_to_qid': folder / 'mid_to_qid.tsv', 'qid_labels': folder / 'qid_labels.json'}
 
@@ -193,7 +191,7 @@ def test_another_archive_is_refused(put, tmp_path, monkeypatch, register_checksu
 
 
 def test_msf_has_queries_and_linked_passages(load, tmp_path):
-    folder = tiny_msf.write(tmp_path / 'manual') / 'twohop/test'
+    folder = tiny_sets.write_msf(tmp_path / 'manual') / 'twohop/test'
     assert load('opql_msf/2-hop', 'test') == msf.queries(folder / 'queries.json')
     load('opql_msf/2-passages', 'test')
     documents = as_corpus('opql_msf/2-passages', tmp_path, 'test')

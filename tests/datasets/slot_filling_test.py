@@ -16,7 +16,7 @@ from opql_jax.data.sources.follow import FollowSource
 from opql_jax.datasets import slot_filling
 from opql_jax.datasets.slot_filling import SlotFilling
 
-import tiny_docred
+import tiny_sets
 
 FACT = st.tuples(st.sampled_from('abcdef'), st.sampled_from('xyz'), st.sampled_from('abcdef'))
 FACTS = st.lists(FACT, max_size=25)
@@ -70,7 +70,7 @@ def test_balancing_cuts_the_most_frequent_relations_down_to_the_next_one():
 
 @pytest.fixture(scope='module')
 def file(tmp_path_factory):
-    return tiny_docred.write(tmp_path_factory.mktemp('docred'), tiny_docred.world())
+    return tiny_sets.write_docred(tmp_path_factory.mktemp('docred'), tiny_sets.world())
 
 
 def reader(file, **options):
@@ -98,7 +98,7 @@ def test_parts_share_no_document_and_together_have_all(file, tmp_path):
 
 def test_every_answer_has_a_sentence_of_its_part_at_every_hop(file, prepared):
     assert prepared.splits == SPLITS
-    relations = {name: id for id, name in tiny_docred.RELATIONS.items()}
+    relations = {name: id for id, name in tiny_sets.RELATIONS.items()}
     for split in SPLITS:
         of_part = reader(file, part=split.split('/')[1])
         titles = {document.id for document in of_part.read(prepared.directory / 'ignored.jsonl')[1]}
@@ -150,8 +150,8 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
 
 
 def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
-    one = tiny_docred.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')
-    lonely = tiny_docred.write(tmp_path, [one])
+    one = tiny_sets.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')
+    lonely = tiny_sets.write_docred(tmp_path, [one])
     said = r"documents\.json: no sentence states a fact of the part 'all'"
     with pytest.raises(InputError, match=said):
         prepare(kb=str(tmp_path), text='out', reader=reader(lonely))

@@ -1,8 +1,10 @@
 """Pages that change the text: it is added, a document or a sentence is forgotten, and restored."""
 
 import asyncio
+import contextlib
 import html
 import re
+import resource
 import shutil
 import threading
 import time
@@ -17,7 +19,6 @@ from opql_jax.kb.current import Current
 from opql_jax.kb.text import change_text
 from opql_jax.kb.text.change_text import add_text, remove_text
 
-from full_disk import limit_of_files
 from pages import words
 
 pytest.importorskip('starlette', reason='the extra app is not installed')
@@ -271,3 +272,13 @@ def test_a_full_disk_is_told_and_changes_nothing_until_there_is_room(client, fol
         assert 'Nothing was changed' in words(page.text) and str(folder) in words(page.text)
         assert documents(folder) == before and 'Winter Tide' not in names(client)
     assert add(client).status_code == 200 and 'Winter Tide' in names(client)
+
+
+@contextlib.contextmanager
+def limit_of_files(size):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -12,7 +12,7 @@ from opql_jax.training import checkpoints, objectives
 from opql_jax.training.checkpoints import Checkpoints, each_step
 
 import tiny_training
-from event_files import scalars
+from tiny_training import scalars
 
 SPLITS = ('1-hop/dev',)
 

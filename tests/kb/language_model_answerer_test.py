@@ -23,7 +23,7 @@ from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import make_mesh
 from opql_jax.training import model_config, objectives
 
-import question_records
+import records
 import tiny_training
 from records import read
 
@@ -41,7 +41,7 @@ def world(tmp_path_factory):
     write = functools.partial(tiny_training.write_untrained, folder, encoder=encoder)
     write(root / 'entities', objectives.Entities(rows=16))
     memory = tiny_training.write_memory(folder, root / 'entities', root / 'memory')
-    question_records.write_from_splits(prepared, root / 'asked.jsonl')
+    records.write_from_splits(prepared, root / 'asked.jsonl')
     cloze = objectives.Cloze(memory_dir=str(memory), **OPTIONS)
     write(root / 'cloze', cloze, seed=1, init_from=str(root / 'entities'))
     files = dict(memory_dir=str(memory), questions=str(root / 'asked.jsonl'))

@@ -3,13 +3,12 @@
 import re
 import types
 
-from marked_spans import marked
-
 from opql_jax.corpus.questions import Question
 from opql_jax.kb.answers import Answer
 from opql_jax.kb.text.yes_or_no import stated
 
 from examples import table
+from spans import marked
 
 
 def named(text, ids):

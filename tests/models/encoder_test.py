@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from opql_jax.models.encoder import attention
+from opql_jax.models.flops import encoder_flops, peak_flops
+from opql_jax.models.host_encoder import last_layer
 
 import tiny_encoder
+import tiny_training
 
 ENCODER = tiny_encoder.make(dropout_rate=0.1)
 VOCAB = ENCODER.vocab_size
@@ -169,3 +172,58 @@ def test_bfloat16_computes_close_to_float32_and_keeps_float32_parameters_and_out
     r, exact = relation(params, tokens, r1, r2, encoder=half), relation(params, tokens, r1, r2)
     assert r.dtype == jnp.float32
     assert np.linalg.norm(r - exact) < 0.02 * np.linalg.norm(exact)
+
+
+WIDER = tiny_encoder.make(**tiny_encoder.WIDER, max_length=64, dropout_rate=0.1)
+
+
+def counted(encoder, shape, mentions):
+    """FLOPs of the forward pass by XLA's own count, before it optimises anything."""
+    tokens = jax.ShapeDtypeStruct(shape, 'int32')
+    position = jax.ShapeDtypeStruct(shape[:1], 'int32')
+    params = jax.eval_shape(encoder.init, jax.random.key(0), tokens, position, position)
+    context = jax.ShapeDtypeStruct((shape[0], mentions), 'int32')
+    run = lambda params, *arguments: encoder.apply(params, *arguments, method='encode')
+    return jax.jit(run).lower(params, tokens, position, position, context).cost_analysis()['flops']
+
+
+@pytest.mark.parametrize('shape', [(4, 64), (8, 24)])
+@pytest.mark.parametrize('mentions', [1, 16])
+@pytest.mark.parametrize('layers', [1, 3])
+def test_encoding_is_as_much_work_as_the_compiler_says(shape, mentions, layers):
+    encoder = WIDER.clone(num_layers=layers)
+    # What is no product with weights, such as layer norms, is in the compiler's count: 2 % here,
+    # less in wider layers.
+    wanted = pytest.approx(counted(encoder, shape, mentions), rel=0.04)
+    assert encoder_flops(encoder, shape, 2 + mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    'kind, peak', [('TPU v5 lite', 197e12), ('NVIDIA H100 80GB HBM3', 989e12), ('cpu', None)]
+)
+def test_the_peak_of_a_device_is_found_by_its_name(kind, peak):
+    assert peak_flops(kind) == peak
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        {},
+        {'num_layers': 3, 'relative_buckets': 8, 'layer_norm_epsilon': 1e-5},
+        {'num_heads': 1, 'mlp_size': 40},
+    ],
+)
+def test_the_last_layer_is_that_of_the_module(fields):
+    rng = np.random.default_rng(0)
+    encoder = tiny_training.encoder(vocab_size=60).clone(**fields)
+    position = np.zeros(1, np.int32)
+    init = lambda: encoder.init(jax.random.key(0), np.zeros((1, 8), np.int32), position, position)
+    shapes = jax.eval_shape(init)['params']
+    params = jax.tree.map(lambda leaf: rng.normal(0, 0.5, leaf.shape).astype(np.float32), shapes)
+    for rows, length in ((1, 1), (3, 9), (2, 33)):
+        tokens = rng.integers(1, 60, (rows, length)).astype(np.int32)
+        tokens[np.arange(length) >= rng.integers(1, length + 1, (rows, 1))] = 0
+        found = last_layer(encoder, params, tokens)
+        expected = encoder.apply({'params': params}, tokens, method=encoder.hidden)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[tokens > 0], expected[tokens > 0], atol=5e-5)

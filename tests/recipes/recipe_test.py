@@ -14,7 +14,7 @@ import pytest
 
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, Preempted
-from opql_jax.recipes import catalog, record, tables
+from opql_jax.recipes import catalog, cost, record, tables
 from opql_jax.recipes.__main__ import main as recipes_main
 from opql_jax.recipes.recipe import Recipe, run, run_json_of, state_of
 from opql_jax.recipes.step import Function, Options, Output, Step, reads_of
@@ -232,3 +232,32 @@ def test_a_signal_to_a_recipe_alone_ends_its_step_with_the_status_of_both(number
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_price_replaces_that_of_the_list_and_unknown_machines_are_told():
+    assert cost.with_prices(['v5e-16=0.5'])['v5e-16'].dollars == 0.5
+    assert cost.with_prices([]) == cost.MACHINES
+    for wrong in ('v5e-16', 'v5e-16=0', 'v5e-16=cheap', 'v9=1', 'v5e-16=-1', 'v5e-16=nan'):
+        with pytest.raises(InputError, match='give dollars of a device-hour of one of v5e-16'):
+            cost.with_prices([wrong])
+
+
+def test_a_dry_run_without_data_tells_the_commands_the_files_and_the_machines(tmp_path, capsys):
+    (tmp_path / 'wikipedia').mkdir()
+    where = ['--data', str(tmp_path), '--out', str(tmp_path / 'out')]
+    recipes_main(['run', 'paper/webqsp', '--dry-run', *where])
+    said = capsys.readouterr().out
+    binaries = re.findall(r'^python -m opql_jax\.(\w+)', said, re.M)
+    convert = 'convert_questions ' * 2
+    expected = f'prepare train train build_memory train {convert} update_memory train eval eval'
+    assert binaries == expected.split()
+    for name in ('webqsp/WebQSP.train.json', 'webqsp/WebQSP.test.json', 'bert-base-uncased'):
+        assert f'# data {tmp_path}/{name}: missing; ' in said, name
+    assert f'# data {tmp_path}/wikipedia: there\n' in said
+    for machine in ('v5e-16', 'v4-128', '8-H100'):
+        (line,) = re.findall(rf'^# {machine} .*', said, re.M)
+        total, each = re.search(r': ([\d.]+) hours \((.+)\), [\d,]+ dollars at ', line).groups()
+        hours = dict(stage.split() for stage in each.split(', '))
+        assert [*hours] == ['entities', 'relations', 'opql-lm-pretrained', 'opql-lm-webqsp']
+        assert float(total) == pytest.approx(sum(map(float, hours.values())), abs=0.3)
+    assert list(tmp_path.iterdir()) == [tmp_path / 'wikipedia']

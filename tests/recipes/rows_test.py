@@ -7,7 +7,6 @@ import json
 import re
 
 import pytest
-import tiny_webqsp
 
 from opql_jax.core import preemption
 from opql_jax.core.checkout import with_includes
@@ -24,10 +23,9 @@ from opql_jax.recipes.step import Options, Output, bound
 
 import records
 import tiny_bert
-import tiny_docred
-import tiny_msf
+import tiny_sets
 from dump_writer import write_dump
-from question_records import metaqa_line
+from records import metaqa_line
 
 # In CI a language model, whose recipe also trains a follower, relations of pairs, and plain text;
 # with -m slow all of them.
@@ -134,10 +132,10 @@ def data(tmp_path_factory):
     types = {line.split('\t')[2] for line in questions}
     wordings = ''.join(f'{kind}\tpray, what is the {kind} of [X]?\n' for kind in types)
     (folder / 'wordings.tsv').write_text(wordings, encoding='utf-8')
-    tiny_docred.write(folder / 'redocred', tiny_docred.world(40))
+    tiny_sets.write_docred(folder / 'redocred', tiny_sets.world(40))
     people, pairs = write_wikispeedia(folder / 'wikispeedia')
-    tiny_msf.write(folder / 'msf')
-    tiny_webqsp.write(folder, pairs)
+    tiny_sets.write_msf(folder / 'msf')
+    tiny_sets.write_webqsp(folder, pairs)
     stated = lambda text, a, b, name: {'text': text, 'sub_text': a, 'obj_text': b, 'rel': name}
     verbs = {v: v for v in 'met taught admired employed'.split()} | {'married': 'spouse'}
     named = [*encoder.HELD_OUT, *(f'relation {number}' for number in range(12))]

@@ -1,11 +1,13 @@
 """What training tests share: short passages, an encoder of few weights, short runs."""
 
+import collections
 import functools
 import pathlib
 
 import jax
 import numpy as np
 import optax
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from opql_jax.core.distributed import describe_devices
 from opql_jax.core.hashing import leaf_name
@@ -113,3 +115,21 @@ def write_world(root: pathlib.Path) -> pathlib.Path:
     write_untrained(root / 'text', root / 'follow', follow, spread=8.0)
     KBFolder(root).write(text='text', model='follow', memory='memory')
     return root
+
+
+def scalars(workdir):
+    """{tag: {step: value}} of a folder's event files; of a step the last file counts."""
+    found = collections.defaultdict(dict)
+    for path in sorted(workdir.glob('events.out.tfevents.*')):
+        data, start = path.read_bytes(), 0
+        while start < len(data):  # length (8 bytes), its checksum (4), the event, its checksum (4)
+            size = int.from_bytes(data[start : start + 8], 'little')
+            event = Event.FromString(data[start + 12 : start + 12 + size])
+            start += size + 16
+            if event.session_log.status == SessionLog.START:
+                for values in found.values():
+                    for step in [step for step in values if step >= event.step]:
+                        del values[step]
+            for value in event.summary.value:
+                found[value.tag][event.step] = value.simple_value
+    return found

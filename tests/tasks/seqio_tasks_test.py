@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-import question_records
+import records
 import tiny_prepared
 
 seqio = pytest.importorskip('seqio', reason='SeqIO is not installed: pip install -e .[data]')
@@ -48,7 +48,7 @@ def prepared(directory):
 
 @pytest.fixture(scope='module')
 def asked(directory):
-    return str(question_records.write_from_splits(Prepared(directory), directory / 'asked.jsonl'))
+    return str(records.write_from_splits(Prepared(directory), directory / 'asked.jsonl'))
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ def sets(prepared, tmp_path_factory):
     test = [('old', [-1, 7], 2), ('new', [8], 1), ('lost', [-1], 1), ('again ' * 12, [9, 10], 1)]
     for name, questions in (('train.jsonl', train), ('test.jsonl', test)):
         records = [
-            question_records.question_record(
+            records.question_record(
                 str(number), f'[{keys[0]}] {words}', *(keys[a] for a in answers), hops=hops
             )
             for number, (words, answers, hops) in enumerate(questions)

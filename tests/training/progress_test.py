@@ -17,7 +17,7 @@ from opql_jax.training.progress import Progress
 from opql_jax.training.trainer import TrainConfig
 
 import tiny_training
-from event_files import scalars
+from tiny_training import scalars
 
 ENCODER = tiny_training.encoder(vocab_size=100)
 DEVICES = 4

@@ -27,7 +27,7 @@ from opql_jax.training.lineage import read_meta
 
 import tiny_training
 import train_until_stopped
-from event_files import scalars
+from tiny_training import scalars
 from train_until_stopped import OPTIONS, STEPS
 
 TESTS = pathlib.Path(__file__).parents[1]

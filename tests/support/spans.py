@@ -1,6 +1,8 @@
-"""Spans as nested mentions have them: two are disjoint, or one lies in the other."""
+"""Spans of a text: those that brackets mark, and those that nested mentions have."""
 
 from hypothesis import strategies as st
+
+from opql_jax.corpus.spans import Span
 
 
 def nested_spans(length, max_size=8):
@@ -20,3 +22,18 @@ def _compatible(spans):
         if all(not overlap((a, b), (c, d)) or (c <= a and b <= d) for c, d in kept):
             kept.append((a, b))
     return kept
+
+
+def named(text, spans):
+    return [text[span.start : span.end] for span in spans]
+
+
+def marked(text, kind='name', kinds=None):
+    plain, spans = '', []
+    for i, piece in enumerate(text.replace(']', '[').split('[')):
+        if i % 2:
+            piece, _, told = piece.partition('|')
+            told = told or (kinds or {}).get(piece, kind)
+            spans.append(Span(len(plain), len(plain) + len(piece), told))
+        plain += piece
+    return plain, spans
