@@ -1,9 +1,6 @@
 """Updates of a memory that are stopped, and readers and files of others beside them."""
 
-import concurrent.futures
-import contextlib
 import shutil
-import threading
 
 import pytest
 
@@ -87,39 +84,6 @@ def test_an_injection_goes_on_with_its_own_whole_shards_alone(tmp_path, between)
     memory = inject(tmp_path, table, encode, tiny.injection(vocab=vocab))
     assert encode.shards == {'nothing': 1, 'damage': 2}.get(between, 3)
     memory.verify()
-
-
-def test_a_reader_sees_one_state_or_another_while_updates_go_on(tmp_path):
-    tiny.make(tmp_path)
-    states, seen, stop = {}, {}, threading.Event()
-
-    def note():
-        with contextlib.closing(Memory.open(tmp_path)) as memory:
-            states[memory.hash()] = tiny.entries_of(memory)
-
-    def read():
-        while not stop.is_set():
-            with contextlib.closing(Memory.open(tmp_path)) as memory:
-                seen.setdefault(memory.hash(), []).append(tiny.entries_of(memory))
-
-    note()
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        readers = [pool.submit(read) for _ in range(2)]
-        try:
-            for seed in range(1, 5):
-                tiny.add(tmp_path, tiny.make_table(12, seed=seed), seed).close()
-                note()
-                delete(tmp_path, passages=range(10 * seed, 10 * seed + 10), entries=[seed])
-                note()
-                compact(tmp_path).close()
-                note()
-        finally:
-            stop.set()
-        for reader in readers:
-            reader.result()
-    assert len(seen) > 2
-    for state, readings in seen.items():
-        assert all(reading == states[state] for reading in readings)
 
 
 def test_files_of_a_state_that_is_open_stay_until_it_is_closed(tmp_path):

@@ -3,9 +3,7 @@
 import json
 
 import numpy as np
-import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.models.mention_kinds import KINDS
 from opql_jax.training.fit_mention_kinds import fit, read_typed, typed_mentions
 
@@ -46,17 +44,12 @@ def test_batches_have_the_kind_of_each_mention_in_order_and_no_times(tmp_path):
     assert count == 30 * 2 * 4
 
 
-def test_a_bad_document_is_told_and_relations_do_not_matter(tmp_path):
+def test_relations_of_documents_do_not_matter(tmp_path):
     write(tmp_path / 'documents.json', 3)
     documents = json.loads((tmp_path / 'documents.json').read_text())
     documents[0]['labels'] = [{'h': 0, 't': 1, 'r': 'P1'}]
     (tmp_path / 'documents.json').write_text(json.dumps(documents))
     assert len(read_typed(tmp_path / 'documents.json')) == 3
-    documents[1]['vertexSet'][2][0]['sent_id'] = 9
-    (tmp_path / 'documents.json').write_text(json.dumps(documents))
-    said = r'document 2: vertexSet\[2\]\[0\].sent_id: expected one of 2 sentences'
-    with pytest.raises(InputError, match=f'documents.json: {said}'):
-        read_typed(tmp_path / 'documents.json')
 
 
 def test_what_is_fitted_tells_the_kinds_of_new_mentions():
