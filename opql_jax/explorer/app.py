@@ -35,7 +35,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 # Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are
 # no faster, and each change, which is one thread, too, would take that much longer.
 PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
-# Changes that may wait for each other to be made together.
+# Changes that may wait for each other.
 CHANGES_AT_ONCE = 64
 
 # Seconds that requests have to end in once the server is to stop.
