@@ -324,24 +324,11 @@ def compact(kb: KB, as_json: Json = False) -> None:
 
 
 @app.command()
-def info(
-    kb: KB,
-    html: Annotated[
-        str | None, Option(metavar='FILE', help='Also write it as a page, with what was left out.')
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def info(kb: KB, as_json: Json = False) -> None:
     """Say what is in a knowledge base."""
     from opql_jax.cli.display import print_json
     from opql_jax.kb.info import describe
 
-    if html is not None:
-        try:
-            from opql_jax.explorer.report import write_report
-        except ImportError as error:
-            install = "pip install 'opql_jax[app]'"
-            raise InputError(f'opql info --html needs the extra app: {install}') from error
-        write_report(kb, html)
     told = describe(kb)
     if as_json:
         print_json(told)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import anyio.to_thread
+import jinja2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +28,6 @@ from opql_jax.core.manifest import MANIFEST
 from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
-from opql_jax.explorer.rendering import STATIC, make_templates
 from opql_jax.explorer.suggestions import suggest
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -43,6 +43,8 @@ _GRACE = 5
 # The status of a response that nobody takes, as nginx logs it.
 _CLIENT_CLOSED = 499
 _ALL_ADDRESSES = ('0.0.0.0', '::')
+# Of templates, and of what pages load.
+_FOLDER = pathlib.Path(__file__).parent
 
 T = TypeVar('T')
 
@@ -66,7 +68,12 @@ class Explorer:
         self._made: tuple[Callable[[], VirtualKB | None], dict[Callable, Any]] = (lambda: None), {}
         self._folder = pathlib.Path(os.path.abspath(folder))
         self._title, self._needs_token, self._local = self._folder.name, needs_token, local
-        self._templates = make_templates()
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_FOLDER / 'templates'),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         shared = {'title': self._title, 'link': _link, 'changes': self._changes}
         self._templates.globals |= shared
 
@@ -95,7 +102,7 @@ class Explorer:
         return [
             *(Route(path, in_thread(page), methods=['GET']) for path, page in pages.items()),
             *(Route(path, form, methods=['POST']) for path, form in forms.items() if self._changes),
-            Mount('/static', StaticFiles(directory=STATIC)),
+            Mount('/static', StaticFiles(directory=_FOLDER / 'static')),
         ]
 
     def _kb(self) -> VirtualKB:
