@@ -150,10 +150,10 @@ class Explorer:
     def entities(self, request: Request) -> Response:
         page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
-        found = views.entities(kb, text, kind, page)
-        more = (page + 1) * views.ENTITIES < found.total
+        found, total = views.entities(kb, text, kind, page)
+        more = (page + 1) * views.ENTITIES < total
         kinds = sorted(set(kb.vocab.kinds))
-        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds}
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds, 'total': total}
         return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
@@ -163,12 +163,12 @@ class Explorer:
 
     def documents(self, request: Request) -> Response:
         page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
-        found = views.documents(self._kb(), text, page)
-        more = (page + 1) * views.DOCUMENTS < found.total
+        found, total = views.documents(self._kb(), text, page)
+        more = (page + 1) * views.DOCUMENTS < total
         made = time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
         changed = time.strftime('%Y-%m-%d %H:%M UTC', made)
-        shown: dict[str, Any] = {'documents': found, 'text': text, 'page': page, 'more': more}
-        return self._page('documents.html', changed=changed, **shown)
+        shown: dict[str, Any] = {'total': total, 'text': text, 'page': page, 'more': more}
+        return self._page('documents.html', documents=found, changed=changed, **shown)
 
     def map(self, request: Request) -> Response:
         return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))

@@ -8,7 +8,7 @@ import json
 import pathlib
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -27,12 +27,11 @@ from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.kb.weighted_entities import Member, WeightedEntities
+from opql_jax.kb.weighted_entities import WeightedEntities
 
 ANSWERS, MOST_READ = 10, 12
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 
-T = TypeVar('T')
 # Characters, half-open.
 Span = tuple[int, int]
 
@@ -43,13 +42,6 @@ class Step(NamedTuple):
     fact: Fact
     number: int
     citation: Citation | None
-
-
-class Found(NamedTuple):
-    """An answer, and the path that it rests on."""
-
-    member: Member
-    path: list[Step]
 
 
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
@@ -65,7 +57,7 @@ def ask(kb: VirtualKB, text: str) -> dict[str, Any]:
     found = []
     for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
-        found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
+        found.append({'member': member, 'path': [_step(kb, fact, numbers) for fact in path]})
     return {'found': found, 'is_sure': answer.is_sure, 'notes': list(answer.notes)}
 
 
@@ -176,17 +168,13 @@ def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[Sentence]:
     return found
 
 
-class Page(NamedTuple, Generic[T]):
-    """Some of many: those of a page, and how many there are in all."""
-
-    shown: list[T]
-    total: int
-
-
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
-) -> Page[tuple[str, str, int]]:
-    """Names, kinds and numbers of facts of entities with a text in their name; values come last."""
+) -> tuple[list[tuple[str, str, int]], int]:
+    """Names, kinds and numbers of facts of entities with a text in their name; values come last.
+
+    Those of a page, and how many there are in all.
+    """
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
@@ -194,7 +182,7 @@ def entities(
     order = np.lexsort((-counts, np.isin(kinds, sorted(VALUES))))
     chosen = [row for row in order.tolist() if has(row)]
     shown = chosen[page * ENTITIES : (page + 1) * ENTITIES]
-    return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
+    return [(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen)
 
 
 def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
@@ -267,8 +255,10 @@ def _pieces(text: str, mentions: dict[Span, str], cited: Span = (0, 0)) -> Itera
         yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
-def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str, str | None]]:
-    """The ids, titles and dates of documents that have a text, or all, in their order."""
+def documents(
+    kb: VirtualKB, text: str = '', page: int = 0
+) -> tuple[list[tuple[str, str, str | None]], int]:
+    """The ids, titles and dates of a page's documents that have a text, in order; their number."""
     table = kb.prepared.passages
     if text:
         has = lambda name: pc.match_substring(table[name], text, ignore_case=True)
@@ -276,14 +266,7 @@ def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, s
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
     date = kb.prepared.document_date
-    return Page([(name, title, date(name)) for name, title in shown], len(found))
-
-
-class Snippet(NamedTuple):
-    """A labelled text to copy."""
-
-    label: str
-    text: str
+    return [(name, title, date(name)) for name, title in shown], len(found)
 
 
 def snippets(
@@ -294,8 +277,8 @@ def snippets(
     address: str,
     needs_token: bool,
     local: bool,
-) -> list[Snippet]:
-    """The ways to ask something again.
+) -> list[tuple[str, str]]:
+    """The ways to ask something again, each with its label.
 
     `members` were found for `text`, and `sets` evaluates queries over the folder `kb`. `address` is
     that of `/api/ask`, which may need a token. Unless only this machine reads the page (`local`),
@@ -312,5 +295,5 @@ def snippets(
     python += f'print({found}.explain())'
     token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
     curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
-    language = [] if same is None else [Snippet('Query', str(same))]
-    return [*language, Snippet('Python', python), Snippet('HTTP', curl)]
+    language = [] if same is None else [('Query', str(same))]
+    return [*language, ('Python', python), ('HTTP', curl)]
