@@ -56,7 +56,6 @@ class Explorer:
         self,
         folder: str | os.PathLike,
         writable: bool = False,
-        needs_token: bool = False,
         local: bool = True,
     ):
         self._current = Current(folder)
@@ -67,7 +66,7 @@ class Explorer:
         # A version, which this does not keep open, and what was made once of it.
         self._made: tuple[Callable[[], VirtualKB | None], dict[Callable, Any]] = (lambda: None), {}
         self._folder = pathlib.Path(os.path.abspath(folder))
-        self._title, self._needs_token, self._local = self._folder.name, needs_token, local
+        self._title, self._local = self._folder.name, local
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_FOLDER / 'templates'),
             autoescape=True,
@@ -80,7 +79,6 @@ class Explorer:
     def routes(self) -> list[Route | Mount]:
         pages = {
             '/': self.ask,
-            '/snippets': self.snippets,
             '/entities': self.entities,
             '/entity': self.entity,
             '/documents': self.documents,
@@ -133,13 +131,6 @@ class Explorer:
         self._once(kb, suggest)
         counts, most_read = kb.prepared.manifest.counts, self._once(kb, views.most_read)
         return self._page('ask.html', question='', counts=counts, most_read=most_read)
-
-    def snippets(self, request: Request) -> Response:
-        """What was asked, for programs; the query of a question takes longer than its answer."""
-        kb, text = self._kb(), _text(request, 'q').strip()
-        there = self._folder, f'{request.base_url}api/ask', self._needs_token, self._local
-        ways = views.snippets(views.members(kb, text), kb.sets, text, *there)
-        return self._page('snippets.html', question=text, snippets=ways)
 
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
@@ -299,7 +290,7 @@ def make_app(
     or one of `origins` is not an origin.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
-    explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
+    explorer = Explorer(folder, writable, local)
     handlers = {
         InputError: explorer.refused,
         HTTPException: explorer.failed,

@@ -5,8 +5,6 @@ import functools
 import hashlib
 import itertools
 import json
-import pathlib
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,13 +17,8 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
 from opql_jax.kb import paths
-from opql_jax.kb.answers import Answer
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.sets import query
-from opql_jax.kb.sets.as_query import as_query
-from opql_jax.kb.sets.entity_set import EntitySet
-from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import WeightedEntities
 
@@ -267,33 +260,3 @@ def documents(
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
     date = kb.prepared.document_date
     return [(name, title, date(name)) for name, title in shown], len(found)
-
-
-def snippets(
-    members: WeightedEntities,
-    sets: SetEvaluator,
-    text: str,
-    kb: pathlib.Path,
-    address: str,
-    needs_token: bool,
-    local: bool,
-) -> list[tuple[str, str]]:
-    """The ways to ask something again, each with its label.
-
-    `members` were found for `text`, and `sets` evaluates queries over the folder `kb`. `address` is
-    that of `/api/ask`, which may need a token. Unless only this machine reads the page (`local`),
-    the folder's name alone is told.
-    """
-    if isinstance(members, EntitySet):
-        found, same, code = 'found', members, query.to_python(members.query)
-    else:
-        assert isinstance(members, Answer)
-        found, same, code = 'answer', as_query(members, sets), f'kb.ask({text!r})'
-    there = f'{kb.name!r})  # on the server, in the folder that holds it'
-    opened = f'{str(kb)!r})' if local else there
-    python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\n'
-    python += f'print({found}.explain())'
-    token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
-    curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
-    language = [] if same is None else [('Query', str(same))]
-    return [*language, ('Python', python), ('HTTP', curl)]
