@@ -52,12 +52,7 @@ T = TypeVar('T')
 class Explorer:
     """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(
-        self,
-        folder: str | os.PathLike,
-        writable: bool = False,
-        local: bool = True,
-    ):
+    def __init__(self, folder: str | os.PathLike, writable: bool = False, local: bool = True):
         self._current = Current(folder)
         _ = self._current.kb().text_answerer  # says that a trained model has no pages
         self._changes = Changes(folder) if writable else None
