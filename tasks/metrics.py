@@ -3,7 +3,8 @@
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.evaluation import metrics
+
+CUTOFFS = (1, 5, 10)
 
 
 def ranked_entities(targets, predictions) -> dict[str, float]:
@@ -28,10 +29,12 @@ def ranked_entities(targets, predictions) -> dict[str, float]:
         raise InputError(
             'no question has gold answers, so nothing can be scored: evaluate a set that has'
         )
-    return metrics.means(
-        metrics.hits(metrics.rank_of(ranked, known)) | {'answer_coverage': len(known) > 0}
-        for known, ranked in rows
-    )
+    found = [np.flatnonzero(np.isin(ranked, known)) for known, ranked in rows]
+    hits = {
+        f'hits@{cutoff}': float(np.mean([bool((at < cutoff).any()) for at in found]))
+        for cutoff in CUTOFFS
+    }
+    return hits | {'answer_coverage': float(np.mean([len(known) > 0 for known, _ in rows]))}
 
 
 def mean_loss(targets, scores) -> dict[str, float]:
