@@ -105,12 +105,12 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
     short = {}
     for kind, heading in _KINDS.items():
-        ones = [one for one in near if kinds[one.entity] == kind][:_OF_A_KIND]
-        short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
+        ones = [one for one in near if kinds[one] == kind][:_OF_A_KIND]
+        short[heading] = [(kb.linker.unique_name(one), near[one]) for one in ones]
     table = kb.prepared.passages
     about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
-    others = [one for one in near if kinds[one.entity] not in VALUES]
-    drawn = others[: entity_graph.NEIGHBOURS]
+    others = {one: facts for one, facts in near.items() if kinds[one] not in VALUES}
+    drawn = dict(itertools.islice(others.items(), entity_graph.NEIGHBOURS))
     return {
         'name': names[found],
         'kind': kinds[found],
@@ -121,7 +121,7 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
         'picture': entity_graph.draw_neighbours(kb, found, drawn),
         'num_neighbours': len(others),
         'num_drawn': len(drawn),
-        'legend': entity_graph.colours([kinds[one.entity] for one in drawn]),
+        'legend': entity_graph.colours([kinds[one] for one in drawn]),
     }
 
 
