@@ -2,7 +2,7 @@
 
 from opql_jax.kb.text.relation_words import says
 from opql_jax.kb.text.stated import left
-from opql_jax.kb.text.subject import GOES_ON
+
 
 from examples import table
 

@@ -3,8 +3,7 @@
 import re
 
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.text.roles import asks_kin
-from opql_jax.kb.text.word_lists import any_of
+from opql_jax.kb.text.word_lists import LISTS, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
@@ -73,6 +72,7 @@ _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 # A state that the past tense says is over, or leaves open.
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
 
+_KIN = frozenset().union(*map(stems, LISTS['families']))
 # What leaves open whether something is so.
 _OPEN = re.compile(
     rf'\b(?:{any_of("hedges")}|(?:is|are|was|were) (?:said|thought|believed) to'
@@ -138,7 +138,7 @@ def has_left(fact: Fact, question: str) -> bool:
     is_now = _PRESENT.search(question) or _NOW.search(question)
     if not (is_now and fact.sentence and fact.target_span):
         return False
-    if _FOR_GOOD.search(question) or asks_kin(question):
+    if _FOR_GOOD.search(question) or not _KIN.isdisjoint(words_of(question)):
         return False
     found = _LEFT.match(fact.sentence, fact.target_span[1])
     return found is not None and (not found['what'] or found['what'] in question)
@@ -164,5 +164,5 @@ def _is_planned(fact: Fact, question: str) -> bool:
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
     before = _AND.split(ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]]))[-1]
-    unreal = _NEARLY if asks_kin(question) else _PLANNED  # 'will be led by his son, Bo'
+    unreal = _NEARLY if not _KIN.isdisjoint(words_of(question)) else _PLANNED  # 'will be led by his son, Bo'
     return bool(unreal.search(f'{before}{fact.target}{said}'))
