@@ -164,5 +164,7 @@ def _is_planned(fact: Fact, question: str) -> bool:
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
     before = _AND.split(ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]]))[-1]
-    unreal = _NEARLY if not _KIN.isdisjoint(words_of(question)) else _PLANNED  # 'will be led by his son, Bo'
+    unreal = (
+        _NEARLY if not _KIN.isdisjoint(words_of(question)) else _PLANNED
+    )  # 'will be led by his son, Bo'
     return bool(unreal.search(f'{before}{fact.target}{said}'))
