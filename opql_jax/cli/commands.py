@@ -117,8 +117,8 @@ def index(
 ) -> None:
     """Make a knowledge base of text.
 
-    Reads .txt, .md, .html, .pdf, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2,
-    .xml.gz), and folders of them. A run that was killed goes on where it was.
+    Reads .txt, .md, .html, .pdf, .eml, .jsonl and .parquet files, dumps of MediaWiki (.xml,
+    .xml.bz2, .xml.gz), and folders of them. A run that was killed goes on where it was.
     """
     from opql_jax.kb.text.index_text import index_text
 
