@@ -11,7 +11,7 @@ read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to paramet
     params = merge_pretrained(encoder.init(rng, tokens, r1, r2)['params'], loaded)
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,12 +40,29 @@ _SUPPORTED = {'hidden_act': 'gelu', 'position_embedding_type': 'absolute', 'is_d
 _Size = Annotated[int, msgspec.Meta(ge=1)]
 
 
+class _Family(NamedTuple):
+    """How checkpoints of a `model_type` differ from those of BERT."""
+
+    supported: dict[str, Any] = {}  # more values of their config.json
+    pad: int = 0  # the id of padding where config.json states none
+    # Whether the position of the first token is not 0 but the id of padding and 1.
+    positions_after_padding: bool = False
+    relative: bool = False  # whether distances of tokens bias attention
+
+
 # The number of an MPNet's distance buckets, which is fixed in transformers.
 MPNET_BUCKETS = 32
-_OF_MPNET = {'pad_token_id': 1, 'relative_attention_num_buckets': MPNET_BUCKETS}
-# By `model_type` the id of padding where config.json states none. Where that is not 0, positions
-# begin after the one of padding.
-_PADDING = {'bert': 0, 'roberta': 1, 'mpnet': 1}
+
+_FAMILIES = {
+    'bert': _Family(),
+    'roberta': _Family(pad=1, positions_after_padding=True),
+    'mpnet': _Family(
+        supported={'pad_token_id': 1, 'relative_attention_num_buckets': MPNET_BUCKETS},
+        pad=1,
+        positions_after_padding=True,
+        relative=True,
+    ),
+}
 
 
 class _Config(msgspec.Struct):
@@ -62,6 +79,10 @@ class _Config(msgspec.Struct):
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     @property
+    def family(self) -> _Family:
+        return _FAMILIES[self.model_type]
+
+    @property
     def prefix(self) -> str:
         """What names of tensors may start with."""
         return f'{self.model_type}.'
@@ -69,12 +90,12 @@ class _Config(msgspec.Struct):
     @property
     def pad(self) -> int:
         """The id of padding."""
-        return _PADDING[self.model_type] if self.pad_token_id is None else self.pad_token_id
+        return self.family.pad if self.pad_token_id is None else self.pad_token_id
 
     @property
     def first_position(self) -> int:
         """The row of the first token in the table of positions."""
-        return self.pad + 1 if _PADDING[self.model_type] else 0
+        return self.pad + 1 if self.family.positions_after_padding else 0
 
     def fields(self) -> dict[str, Any]:
         """The fields of `RelationEncoder`."""
@@ -86,7 +107,7 @@ class _Config(msgspec.Struct):
             'mlp_size': self.intermediate_size,
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
-            'relative_buckets': MPNET_BUCKETS if self.model_type == 'mpnet' else 0,
+            'relative_buckets': MPNET_BUCKETS if self.family.relative else 0,
         }
 
 
@@ -198,10 +219,10 @@ def _read_config(file) -> _Config:
     try:
         stated = msgspec.json.decode(file.read_bytes(), type=dict)
         family = stated.get('model_type', 'bert')
-        if family not in _PADDING:
-            only = f'only encoders of the types {", ".join(_PADDING)} can be loaded'
+        if family not in _FAMILIES:
+            only = f'only encoders of the types {", ".join(_FAMILIES)} can be loaded'
             raise InputError(f'{file}: model_type is {family!r}; {only}.')
-        for key, supported in (_SUPPORTED | (_OF_MPNET if family == 'mpnet' else {})).items():
+        for key, supported in (_SUPPORTED | _FAMILIES[family].supported).items():
             if stated.get(key, supported) != supported:
                 raise InputError(
                     f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.'
