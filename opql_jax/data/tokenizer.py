@@ -1,4 +1,4 @@
-"""Tokenizers: WordPiece trained on a corpus, or that of BERT, RoBERTa or MPNet.
+"""Tokenizers: WordPiece trained on a corpus, or that of BERT, RoBERTa, MPNet or ModernBERT.
 
 Text never yields a special token: a passage that happens to hold the characters "[ENT]" is encoded
 as ordinary text, so the markers of a model input are only ever those that `markup` put there.
@@ -19,8 +19,8 @@ from opql_jax.core.checkout import RELEASED_ENCODER
 from opql_jax.core.errors import InputError
 
 SPECIAL_TOKENS = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '[ENT]', '[R1]', '[R2]')
-# Tokens that may serve as each marker, in order of preference: BERT and MPNet reserve untrained
-# rows for such uses, and RoBERTa pads its vocabulary with three.
+# Tokens that may serve as each marker, in order of preference: BERT, MPNet and ModernBERT reserve
+# untrained rows for such uses, and RoBERTa pads its vocabulary with three.
 STAND_INS = {
     '[PAD]': ('[PAD]', '<pad>'),
     '[UNK]': ('[UNK]', '<unk>'),
@@ -102,8 +102,8 @@ def find_minilm() -> pathlib.Path:
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
     """Loads a tokenizer and turns off everything that would cut, pad or read markers out of text.
 
-    Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet) exchanges the two
-    ids, as `models.bert` exchanges the embeddings. `path` is a `tokenizer.json`, or a folder
+    Padding is id 0 here, so a tokenizer that has another (RoBERTa, MPNet, ModernBERT) exchanges the
+    two ids, as `models.bert` exchanges the embeddings. `path` is a `tokenizer.json`, or a folder
     with one or with a BERT `vocab.txt`, which is cased if its `tokenizer_config.json` says so or,
     without one, if it holds capitals; or 'default', the released encoder's. TokenizerError names
     the path and what is wrong with it.

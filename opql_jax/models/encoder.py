@@ -126,6 +126,7 @@ class QueriesKeysValues(nn.Module):
 
     num_heads: int
     dtype: str
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, queried, h):
@@ -134,6 +135,8 @@ class QueriesKeysValues(nn.Module):
         kernel = self.param('kernel', init, (hidden, 3, self.num_heads, head)).astype(self.dtype)
         inputs = enumerate((queried, h, h))
         parts = [jnp.einsum('nlh,hkd->nkld', x, kernel[:, i]) for i, x in inputs]
+        if not self.use_bias:
+            return parts
         bias = self.param('bias', nn.initializers.zeros, (3, self.num_heads, head))
         bias = bias.astype(self.dtype)
         return [part + bias[i, :, None] for i, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""Writes an encoder as a BERT or MPNet of `transformers` that computes the same.
+"""Writes an encoder as a BERT, MPNet or ModernBERT of `transformers` that computes the same.
 
 Beside its config.json, model.safetensors (float32, without a pooler), model card, and tokenizer
 with [CLS] and [SEP] around a text lies projections.safetensors: w_r [2 hidden, d_r] and w_e
@@ -20,6 +20,7 @@ from opql_jax.data.tokenizer import exchanged_padding, special_ids
 from opql_jax.models.bert import MPNET_BUCKETS
 from opql_jax.models.encoder import PAD_ID, RelationEncoder
 from opql_jax.models.hugging_face_tensors import layout
+from opql_jax.models.modern_bert import ModernEncoder
 
 # As `models.bert` adds the embedding of the one segment to the positions, segments are zeros.
 _SEGMENTS = 2
@@ -54,7 +55,7 @@ def write(
 
 def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """config.json and tensors of the `transformers` model that computes alike, or InputError."""
-    if not isinstance(encoder, RelationEncoder):
+    if type(encoder) not in (RelationEncoder, ModernEncoder):
         raise InputError(
             f'an encoder of the class {type(encoder).__name__} is no '
             'transformer, which this form needs'
@@ -77,7 +78,9 @@ def as_checkpoint(encoder: RelationEncoder, params) -> tuple[dict[str, Any], dic
         'max_position_embeddings': encoder.max_length,
         'pad_token_id': PAD_ID,
     }
-    if encoder.relative_buckets:
+    if isinstance(encoder, ModernEncoder):
+        config = _modern_bert(encoder)
+    elif encoder.relative_buckets:
         config, tensors = _mpnet(encoder, tensors)
     else:
         config = _bert(encoder) | {'type_vocab_size': _SEGMENTS}
@@ -111,6 +114,24 @@ def _mpnet(encoder, tensors):
     return config, tensors | {
         words: np.concatenate([tensors[words][[pad, PAD_ID]], tensors[words][pad + 1 :]]),
         positions: np.pad(tensors[positions], ((pad + 1, 0), (0, 0))),
+    }
+
+
+def _modern_bert(encoder) -> dict[str, Any]:
+    return {
+        'model_type': 'modernbert',
+        'architectures': ['ModernBertModel'],
+        'hidden_activation': 'gelu',
+        'attention_dropout': encoder.dropout_rate,
+        'embedding_dropout': encoder.dropout_rate,
+        'mlp_dropout': encoder.dropout_rate,
+        'norm_eps': encoder.layer_norm_epsilon,
+        'local_attention': 2 * encoder.local_window,
+        'global_attn_every_n_layers': encoder.global_every,
+        'global_rope_theta': encoder.global_theta,
+        'local_rope_theta': encoder.local_theta,
+        # It has none of these, and the defaults may exceed its vocabulary.
+        **dict.fromkeys(('bos_token_id', 'eos_token_id', 'cls_token_id', 'sep_token_id')),
     }
 
 

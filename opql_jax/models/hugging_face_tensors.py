@@ -38,11 +38,11 @@ class Stored(NamedTuple):
 def layout(encoder) -> dict[str, Stored]:
     """{'layers_0/mlp_in/kernel': how it is stored} of all parameters but W_r and W_e.
 
-    `encoder` has the fields of a RelationEncoder. Of learned positions the shape is that of the
-    parameter: in tensors rows of padding may stand before it.
+    `encoder` has the fields of a RelationEncoder or a ModernEncoder. Of learned positions the shape
+    is that of the parameter: in tensors rows of padding may stand before it.
     """
     hidden, mlp, heads = encoder.hidden_size, encoder.mlp_size, encoder.num_heads
-    of_heads = heads, hidden // heads
+    of_heads, is_modern = (heads, hidden // heads), hasattr(encoder, 'global_every')
     found: dict[str, Stored] = {}
 
     def table(name: str, tensor: str, *shape: int):
@@ -50,30 +50,44 @@ def layout(encoder) -> dict[str, Stored]:
 
     def norm(name: str, tensor: str):
         found[f'{name}/scale'] = Stored((hidden,), (f'{tensor}.weight',), (hidden,))
-        found[f'{name}/bias'] = Stored((hidden,), (f'{tensor}.bias',), (hidden,))
+        if not is_modern:  # which has no biases
+            found[f'{name}/bias'] = Stored((hidden,), (f'{tensor}.bias',), (hidden,))
 
     def dense(name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], *tensors: str):
         of_each = math.prod(outputs) // len(tensors)
         weights, biases = (tuple(f'{t}.{end}' for t in tensors) for end in ('weight', 'bias'))
         stored = of_each, math.prod(inputs)
         found[f'{name}/kernel'] = Stored(inputs + outputs, weights, stored, True)
-        found[f'{name}/bias'] = Stored(outputs, biases, (of_each,))
+        if not is_modern:
+            found[f'{name}/bias'] = Stored(outputs, biases, (of_each,))
 
-    table('token_embedding', 'embeddings.word_embeddings', encoder.vocab_size, hidden)
-    table('position_embedding', 'embeddings.position_embeddings', encoder.max_length, hidden)
-    norm('embedding_norm', 'embeddings.LayerNorm')
-    qkv, out, attention_norm = 'self.query self.key self.value', 'output.dense', 'output.LayerNorm'
-    if encoder.relative_buckets:  # an MPNet
-        distances = encoder.relative_buckets, heads
-        table('relative_bias', 'encoder.relative_attention_bias', *distances)
-        qkv, out, attention_norm = 'attn.q attn.k attn.v', 'attn.o', 'LayerNorm'
+    if is_modern:
+        table('token_embedding', 'embeddings.tok_embeddings', encoder.vocab_size, hidden)
+        norm('embedding_norm', 'embeddings.norm')
+        norm('final_norm', 'final_norm')
+        names = 'attn.Wqkv', 'attn.Wo', 'attn_norm', 'mlp.Wi', 'mlp.Wo', 'mlp_norm'
+    else:
+        table('token_embedding', 'embeddings.word_embeddings', encoder.vocab_size, hidden)
+        table('position_embedding', 'embeddings.position_embeddings', encoder.max_length, hidden)
+        norm('embedding_norm', 'embeddings.LayerNorm')
+        attention = 'self.query self.key self.value', 'output.dense', 'output.LayerNorm'
+        if encoder.relative_buckets:  # an MPNet
+            distances = encoder.relative_buckets, heads
+            table('relative_bias', 'encoder.relative_attention_bias', *distances)
+            attention = 'attn.q attn.k attn.v', 'attn.o', 'LayerNorm'
+        names = (
+            *(' '.join(f'attention.{part}' for part in parts.split()) for parts in attention),
+            *('intermediate.dense', 'output.dense', 'output.LayerNorm'),
+        )
+    qkv, attention_out, attention_norm, mlp_in, mlp_out, mlp_norm = names
     for i in range(encoder.num_layers):
-        ours, theirs = f'layers_{i}', f'encoder.layer.{i}.'
-        parts = [f'{theirs}attention.{part}' for part in qkv.split()]
+        ours, theirs = f'layers_{i}', f'layers.{i}.' if is_modern else f'encoder.layer.{i}.'
+        parts = [theirs + part for part in qkv.split()]
         dense(f'{ours}/qkv', (hidden,), (3, *of_heads), *parts)
-        dense(f'{ours}/attention_out', of_heads, (hidden,), f'{theirs}attention.{out}')
-        norm(f'{ours}/attention_norm', f'{theirs}attention.{attention_norm}')
-        dense(f'{ours}/mlp_in', (hidden,), (mlp,), f'{theirs}intermediate.dense')
-        dense(f'{ours}/mlp_out', (mlp,), (hidden,), f'{theirs}output.dense')
-        norm(f'{ours}/mlp_norm', f'{theirs}output.LayerNorm')
+        dense(f'{ours}/attention_out', of_heads, (hidden,), theirs + attention_out)
+        if i or not is_modern:  # whose first layer gets normed states
+            norm(f'{ours}/attention_norm', theirs + attention_norm)
+        dense(f'{ours}/mlp_in', (hidden,), ((1 + is_modern) * mlp,), theirs + mlp_in)
+        dense(f'{ours}/mlp_out', (mlp,), (hidden,), theirs + mlp_out)
+        norm(f'{ours}/mlp_norm', theirs + mlp_norm)
     return found

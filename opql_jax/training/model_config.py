@@ -11,12 +11,13 @@ from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, check_computes, init_params, shape_differences
+from opql_jax.models.modern_bert import ModernEncoder
 from opql_jax.training.checkpoints import CheckpointError, Checkpoints
 
 MAX_LAYERS = 1000  # more are taken for damage, as laying them out would take long
 # Parameters that an objective adds to those of the encoder and the entities.
 OWN_PARAMETERS = ('follower', 'lm', 'reader')
-ENCODERS: dict[str, Any] = {e.__name__: e for e in (RelationEncoder, BagOfWords)}
+ENCODERS: dict[str, Any] = {e.__name__: e for e in (RelationEncoder, ModernEncoder, BagOfWords)}
 
 
 class ModelConfig(manifest.Header, kw_only=True, forbid_unknown_fields=True):

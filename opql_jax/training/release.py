@@ -38,7 +38,8 @@ def release(
         typed_documents: a file of DocRED's form, from whose types an encoder learns the kinds of
             mentions; None for no kinds.
         step: checkpoint to use; the newest if None.
-        form: 'opql', or 'transformers' for a folder that is opened there as a BERT or an MPNet.
+        form: 'opql', or 'transformers' for a folder that is opened there as a BERT, an MPNet or a
+            ModernBERT.
         dry_run: writes nothing.
 
     InputError: the form needs another kind of model, or the folder holds something else.

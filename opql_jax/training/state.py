@@ -74,7 +74,7 @@ def starting_params(
         is_model = model_config.is_model(bert_folder)
     if bert_folder and not (is_released or is_model):
         fields, loaded = bert.load_bert(bert_folder, prepared.tokenizer)
-        check_computes(encoder, RelationEncoder, fields, bert_folder)
+        check_computes(encoder, bert.encoder_class(fields), fields, bert_folder)
         # Whatever does not fit is told before anything is compiled.
         jax.eval_shape(bert.merge_pretrained, jax.eval_shape(fresh)['encoder'], loaded)
     params = fresh()

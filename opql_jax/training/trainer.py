@@ -51,8 +51,8 @@ class TrainConfig:
         num_steps: updates in all.
         learning_rate, warmup_steps, clip_norm, optimizer, schedule: see `make_optimizer`.
         init_from: the model whose parameters training starts from.
-        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa or
-            MPNet, of a released encoder, or of a run over text with other entities; or
+        bert_folder: what the encoder starts from: the folder of a Hugging Face BERT, RoBERTa, MPNet
+            or ModernBERT, of a released encoder, or of a run over text with other entities; or
             'minilm' or 'default' (see `state.starting_params`).
         orthogonal_w_r: starts with an orthogonal W_r, as with a BERT. Without one it depends on the
             data whether that helps: MetaQA gains, the demo loses.

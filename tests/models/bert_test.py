@@ -12,14 +12,14 @@ import pytest
 from opql_jax.core.errors import InputError
 from opql_jax.data.tokenizer import load_tokenizer, special_ids, train_wordpiece
 from opql_jax.models import bert
-from opql_jax.models.bag_of_words import BagOfWords
 from opql_jax.models.encoder import RelationEncoder, check_computes
+from opql_jax.models.modern_bert import ModernEncoder
 
 from tiny_bert import CONFIG, fake_tensors, write
 
 
 def fresh_params(fields, relation_dim=4):
-    encoder = RelationEncoder(**fields, relation_dim=relation_dim, entity_dim=3)
+    encoder = bert.encoder_class(fields)(**fields, relation_dim=relation_dim, entity_dim=3)
     one = jnp.ones((1, 2), jnp.int32)
     return encoder, jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
 
@@ -77,22 +77,54 @@ def test_what_transformers_saves_matches_torch(transformers, tmp_path, kind, hea
     assert_like_torch(transformers, tmp_path, rows, pad=config.get('pad_token_id', 0))
 
 
-def small(**fields):
-    return RelationEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, **fields)
+# What the configuration of ModernBERT calls otherwise, with windows shorter than the rows.
+MODERN = dict(norm_eps=1e-5, pad_token_id=39, local_attention=16, max_position_embeddings=300)
+MODERN |= dict(global_attn_every_n_layers=2, global_rope_theta=500.0, local_rope_theta=30.0)
+
+
+def test_modern_bert_matches_torch(transformers, tmp_path):
+    if not hasattr(transformers, 'ModernBertModel'):
+        pytest.skip('this transformers has no ModernBERT')
+    sizes = dict(vocab_size=40, hidden_size=8, num_hidden_layers=4, num_attention_heads=2)
+    sizes |= dict(intermediate_size=12, initializer_range=0.5, cls_token_id=1, sep_token_id=2)
+    config = transformers.ModernBertConfig(**sizes, **MODERN)
+    transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
+    fields, _ = bert.load_bert(tmp_path)
+    names = ('global_every', 'local_window', 'global_theta', 'local_theta')
+    assert [fields[name] for name in names] == [2, 8, 500, 30]
+    rows = [np.where(row == 39, 38, row) for row in random_rows(40, [200, 1, 11, 5])]
+    assert_like_torch(transformers, tmp_path, rows, pad=39)
+
+
+def modern(**fields):
+    return ModernEncoder(40, 8, 2, 2, 12, 60, relation_dim=4, entity_dim=3, **fields)
+
+
+def test_modern_bert_computes_the_last_layer_at_a_few_positions_and_in_parts_alike():
+    encoder = modern(local_window=5, dropout_rate=0.0)
+    tokens = jnp.asarray(random_rows(40, [50] * 4))
+    positions = jnp.array([[3, 40], [49, 0], [1, 2], [7, 7]])
+    params = jax.jit(encoder.init)(jax.random.key(0), tokens, *positions.T)
+    params = jax.tree.map(lambda x: 10 * x, params)
+    hidden = lambda encoder, *at: encoder.apply(params, tokens, not at, *at, method='hidden')
+    whole = jnp.take_along_axis(hidden(encoder), positions[:, :, None], axis=1)
+    for each in (encoder, encoder.clone(accumulate_steps=2, remat='layers')):
+        np.testing.assert_allclose(hidden(each, positions), whole, atol=1e-3, rtol=1e-4)
 
 
 def test_an_encoder_that_computes_otherwise_than_what_it_starts_from_is_refused():
     # A file from before that field.
-    fields = {name: value for name, value in vars(small()).items() if name != 'relative_buckets'}
-    same = small(dropout_rate=0.5, dtype='bfloat16', remat='dots')
-    check_computes(same, RelationEncoder, fields, 'start')
-    for name, value in {'layer_norm_epsilon': 1e-7, 'relative_buckets': 32}.items():
-        said = f'start has {name}={getattr(small(), name):g}, and .* trained {value:g}: set Relat'
+    fields = {name: value for name, value in vars(modern()).items() if name != 'local_theta'}
+    same = modern(dropout_rate=0.5, dtype='bfloat16', remat='dots')
+    check_computes(same, ModernEncoder, fields, 'start')
+    others = dict(layer_norm_epsilon=1e-7, local_window=8, global_every=2, global_theta=1e4)
+    for name, value in (others | {'local_theta': 1e5}).items():
+        said = f'start has {name}={getattr(modern(), name):g}, and .* trained {value:g}: set Moder'
         with pytest.raises(InputError, match=said):
-            check_computes(small(**{name: value}), RelationEncoder, fields, 'start')
-    said = 'is of the class BagOfWords, and the encoder that is trained RelationEncoder: use'
+            check_computes(modern(**{name: value}), ModernEncoder, fields, 'start')
+    said = 'is of the class RelationEncoder, and the encoder that is trained ModernEncoder: use'
     with pytest.raises(InputError, match=said):
-        check_computes(small(), BagOfWords, fields, 'start')
+        check_computes(modern(), RelationEncoder, fields, 'start')
 
 
 def test_a_tokenizer_that_is_not_that_of_the_weights_is_refused(tmp_path):
@@ -173,14 +205,26 @@ def test_missing_or_broken_files_are_named(tmp_path):
             bert.load_bert(tmp_path)
 
 
+OF_MODERN = MODERN | {'model_type': 'modernbert'}
+LAYERS = ['full_attention', 'full_attention', 'sliding_attention', 'full_attention']
+
+
+def rope(**fields):
+    return OF_MODERN | {'rope_parameters': {'full_attention': fields}}
+
+
 @pytest.mark.parametrize(
     ('change', 'said'),
     [
-        ({'model_type': 't5'}, 'encoders of the types bert, roberta, mpnet can be loaded'),
+        ({'model_type': 't5'}, 'encoders of the types bert, modernbert, mpnet, roberta can be lo'),
         ({'hidden_act': 'relu'}, "config.json: hidden_act is 'relu'"),
         ({'pad_token_id': 40}, 'pad_token_id is 40, which leaves no tokens'),
         ({'num_attention_heads': 3}, 'hidden_size 8 is not a multiple of num_attention_heads 3'),
         ({'vocab_size': 41}, r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"),
+        (OF_MODERN | {'norm_bias': True}, 'norm_bias is True; only False can be loaded'),
+        (OF_MODERN | {'layer_types': LAYERS, 'num_hidden_layers': 4}, 'is no pattern that repeats'),
+        (rope(rope_type='yarn'), 'rope_parameters has another rope_type'),
+        (rope(rope_theta='1'), 'Expected `float | null`, got `str`'),
         (np.nan, "model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not"),
         (None, "model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"),
     ],

@@ -9,15 +9,16 @@ import safetensors.numpy
 from opql_jax.data.tokenizer import special_ids, train_wordpiece
 from opql_jax.models import hugging_face
 from opql_jax.models.encoder import RelationEncoder
+from opql_jax.models.modern_bert import ModernEncoder
 
 TEXTS = ['the robot met the engineer in the old town'] * 3
 
 
-def an_encoder(**fields):
+def an_encoder(kind=RelationEncoder, **fields):
     tokenizer = train_wordpiece(TEXTS, 80)
     sizes = dict(hidden_size=8, num_layers=2, num_heads=2, mlp_size=12, max_length=20)
     sizes |= dict(relation_dim=6, entity_dim=3)
-    encoder = RelationEncoder(vocab_size=tokenizer.get_vocab_size(), **sizes | fields)
+    encoder = kind(vocab_size=tokenizer.get_vocab_size(), **sizes | fields)
     one = jnp.ones((1, 2), jnp.int32)
     params = jax.jit(encoder.init)(jax.random.key(0), one, one[:, 0], one[:, 0])['params']
     rng = np.random.default_rng(0)
@@ -29,6 +30,7 @@ KINDS = [
     dict(layer_norm_epsilon=1e-12),
     dict(layer_norm_epsilon=0.1),
     dict(relative_buckets=32),
+    dict(kind=ModernEncoder, local_window=3, global_every=2, global_theta=500.0, local_theta=30.0),
 ]
 
 

@@ -37,6 +37,7 @@ models/released | train runs/entities | layers_5/mlp_in/kernel  (384, 1536) & w_
 models/base | train runs/entities | layers_11/mlp_in/kernel  (768, 3072) & w_r/kernel  (1536, 512)
 models/roberta_base | train runs/entities | layers_11/mlp_in/kernel  (768, 3072)
 models/mpnet_base | train runs/entities | layers_11/mlp_in/kernel  (768, 3072)
+models/modern_bert_base | train runs/entities | layers_21/mlp_in/kernel  (768, 2304)
 models/bag_of_words | train runs/entities | w_r/kernel  (256, 256) & BagOfWords.window = 24
 optimizers/adafactor | train models/tiny runs/entities optimizers/adafactor | OPTIMIZER = @
 runs/entities | train | mentions/0/position  ( & Entities.rows = 256 & TrainConfig.clip_norm = 1.0

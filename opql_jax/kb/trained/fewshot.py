@@ -20,7 +20,7 @@ from opql_jax.data import tokenizer as tokenizer_lib
 from opql_jax.datasets.labelled_sentences import LabelledSentence, read_labelled
 from opql_jax.kb.trained.question_sets import as_tuple
 from opql_jax.models import bert, bulk_encoding
-from opql_jax.models.encoder import PAD_ID, RelationEncoder
+from opql_jax.models.encoder import PAD_ID
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.training import model_config
 
@@ -141,7 +141,7 @@ def _open(model_dir, step, embedding):
     if embedding.startswith('mean') and not is_workdir():
         fields, params = bert.load_bert(model_dir)
         # Neither projection is applied.
-        encoder = RelationEncoder(**fields, relation_dim=0, entity_dim=0)
+        encoder = bert.encoder_class(fields)(**fields, relation_dim=0, entity_dim=0)
     else:
         encoder, params, _, _ = model_config.load(model_dir, step)
         params = params['encoder']
