@@ -95,18 +95,23 @@ def label_loss(questions, question_label, relations, label):
     return mean_where(jnp.where(counted, loss, 0.0), counted), mean_where(correct, counted)
 
 
-def entity_loss(mentions, entities, entity_table, layout):
+def entity_loss(mentions, entities, entity_table, layout, num_sampled=0, rng=None):
     """L_el: a mention embedding retrieves its entity among all entities (paper §2.3, eq. 3).
 
     `mentions` are [..., d_e] float, `W_e^T h_start`, or their `Attended` if they have attended over
-    E already; `entities` [...] int32, -1 where there is none; E is placed as the Layout says.
-    Returns (loss, accuracy), float32 scalars over the linked mentions; accuracy is the share whose
-    entity scores best.
+    E already; `entities` [...] int32, -1 where there is none; E is placed as the Layout says. The
+    softmax is estimated from `num_sampled` entities, drawn by the key `rng`; 0 is all, as of an
+    `Attended`. Returns (loss, accuracy), float32 scalars over the linked mentions; accuracy is the
+    share whose entity scores best: of all entities, or of those drawn.
     """
     leading, entities = entities.ndim, entities.reshape(-1)
     mentions = jax.tree.map(lambda x: x.reshape(-1, *x.shape[leading:]), mentions)
     if isinstance(mentions, table_lib.Attended):
         loss, correct = table_lib.attended_cross_entropy(mentions, entities, entity_table, layout)
+    elif num_sampled:
+        loss, correct = table_lib.sampled_softmax_cross_entropy(
+            mentions, entities, entity_table, layout, num_sampled, rng
+        )
     else:
         loss, correct = table_lib.softmax_cross_entropy(mentions, entities, entity_table, layout)
     return mean_where(loss, entities >= 0), mean_where(correct, entities >= 0)

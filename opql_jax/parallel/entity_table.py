@@ -288,6 +288,33 @@ def softmax_cross_entropy(vectors, labels, table, layout: Layout, chunk: int | N
     return _cross_entropy(vectors.astype(jnp.float32), labels, table, layout, chunk)
 
 
+def sampled_softmax_cross_entropy(vectors, labels, table, layout: Layout, num_sampled: int, rng):
+    """Estimates `softmax_cross_entropy` from the label and `num_sampled` (static) shared entities.
+
+    One entity is drawn from each of `num_sampled` equal runs of ids, as ids are not sorted by
+    frequency; with all sampled it is the full softmax. Every drawn entity but the label stands for
+    its whole run (the logQ correction), so that the estimated sum has the right mean. The draws do
+    not depend on the number of devices. A label is best among the entities drawn. InputError:
+    num_sampled is not between 1 and num_entities.
+    """
+    if not 1 <= num_sampled <= layout.num_entities:
+        raise InputError(f'{num_sampled} entities cannot be sampled from {layout.num_entities}')
+    vectors = vectors.astype(jnp.float32)
+    borders = np.arange(num_sampled + 1, dtype=np.int64) * layout.num_entities // num_sampled
+    starts, ends = (part.astype(np.int32) for part in (borders[:-1], borders[1:]))
+    sampled = jax.random.randint(rng, (num_sampled,), starts, ends)
+    label_score = (vectors * lookup(table, labels, layout)).sum(axis=1)
+    scores = vectors @ lookup(table, sampled, layout).T
+    other = sampled != labels[:, None]
+    better = jnp.where(
+        sampled < labels[:, None], scores >= label_score[:, None], scores > label_score[:, None]
+    )
+    estimates = jnp.where(other, scores + np.log(np.diff(borders)).astype(np.float32), MASKED)
+    lse = jnp.logaddexp(label_score, jax.nn.logsumexp(estimates, axis=1))
+    linked = labels >= 0
+    return jnp.where(linked, lse - label_score, 0.0), linked & ~(better & other).any(axis=1)
+
+
 def _attend_shard(vectors, table, *, layout, chunk):
     """(softmax(E m)^T E [M, d_e], log-sum-exp [M], best entity [M]), the same on all devices."""
     count, dim = vectors.shape

@@ -140,6 +140,40 @@ def test_each_slice_has_its_share_of_the_mentions(on_devices):
     assert {rows for rows in scored if rows > cases.DIM} == {cases.M // 2}
 
 
+def test_with_all_entities_sampled_it_is_the_full_softmax():
+    case = cases.make('uneven')
+    assert_is_the_reference(cases.sampled(case, layout_of(case), len(case.table)), case)
+
+
+def test_the_estimated_sum_of_the_softmax_has_the_right_mean():
+    """Without the correction, or with the label drawn twice, it would be far off."""
+    case = cases.make('uneven')
+    case = case._replace(vectors=case.vectors / 2)
+    layout, table = layout_of(case), jax.numpy.asarray(case.table)
+    given = case.vectors, case.labels, table, layout, 30
+    loss_of = lambda key: entity_table.sampled_softmax_cross_entropy(*given, key)[0]
+    keys = jax.random.split(jax.random.key(0), 2000)
+    losses = np.asarray(jax.jit(lambda keys: jax.lax.map(loss_of, keys))(keys), np.float64)
+    linked = case.labels >= 0
+    # In units of the label's exponential.
+    sums, want = np.exp(losses)[:, linked], np.exp(reference(case)[0])[linked]
+    error = sums.std(axis=0) / np.sqrt(len(sums))
+    assert (error < 0.02 * want).all() and (np.abs(sums.mean(axis=0) - want) < 4 * error).all()
+
+
+@pytest.mark.parametrize('devices', [mesh for mesh in eight_devices.MESHES if mesh != '1'])
+def test_the_draws_do_not_depend_on_the_number_of_devices(on_devices, devices):
+    of = lambda d: {part: on_devices[0][f'sampled-{d}-{part}'] for part in cases.PARTS}
+    one, many = of(1), of(devices)
+    n = cases.NUM_ENTITIES['uneven']
+    assert 0 < (np.abs(one['table'][:n]).sum(axis=1) == 0).sum() < n  # not all rows were drawn
+    np.testing.assert_array_equal(many['correct'], one['correct'])
+    np.testing.assert_allclose(many['loss'], one['loss'], rtol=1e-6)
+    np.testing.assert_allclose(many['vectors'], one['vectors'], atol=1e-6)
+    np.testing.assert_allclose(many['table'][:n], one['table'], atol=1e-6)
+    assert not many['table'][n:].any()
+
+
 @pytest.mark.parametrize('chunk', [4, 100])
 def test_attention_over_entities_and_its_gradients_are_those_of_the_plain_formula(chunk):
     rng, layout = np.random.default_rng(0), entity_table.Layout(make_mesh(1), 37)

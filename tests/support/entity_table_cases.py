@@ -20,7 +20,7 @@ import eight_devices
 
 # On 8 devices 13 rows each: M * DIM is then the most that anything may have, less than M * 13 or
 # any array with all rows.
-M, DIM, CHUNK = 32, 7, 5
+M, DIM, CHUNK, SAMPLED = 32, 7, 5, 20
 # 101 rows divide by no number of devices; of 9, three of 8 devices get none; 'ties' are between
 # scores in whole numbers. The mentions of 'odd' cannot be shared by slices.
 NUM_ENTITIES = {'uneven': 101, 'few': 9, 'ties': 101, 'odd': 101}
@@ -28,7 +28,7 @@ CASES = tuple(NUM_ENTITIES)
 PARTS = ('loss', 'correct', 'vectors', 'table')
 COMPILED = ('8', '2x4')
 # What is computed of which on several devices; 'far' is made of 'uneven', which trains and is
-# looked up, too.
+# sampled and looked up, too.
 COMPUTED = {'full': ('few', 'ties'), 'attended': ('odd',), 'best': ('few', 'ties')}
 
 
@@ -92,6 +92,14 @@ def attended(case, layout, chunk=CHUNK):
     return with_gradients(loss_of, case, layout)
 
 
+def sampled(case, layout, num_sampled=SAMPLED, seed=0):
+    key = jax.random.key(seed)
+    loss_of = lambda vectors, table: entity_table.sampled_softmax_cross_entropy(
+        vectors, case.labels, table, layout, num_sampled, key
+    )
+    return with_gradients(loss_of, case, layout)
+
+
 def best(case, layout):
     return jax.jit(lambda table: entity_table.best(case.vectors, table, layout, 5, chunk=3))(
         placed(case, layout)
@@ -133,6 +141,7 @@ def main(output):
                 note(f'{way}-{name}', of(case, layout_of(case)), parts)
         case = make('uneven')
         layout = layout_of(case)
+        note('sampled', sampled(case, layout))
         note('far', full(far(), layout))
         lookup = jax.jit(lambda t: entity_table.lookup(t, case.labels, layout))
         found[f'lookup-{devices}'] = lookup(placed(case, layout))

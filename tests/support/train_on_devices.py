@@ -25,7 +25,7 @@ def on(devices) -> dict:
 
 
 # 3 does not divide the 40 entities, so that E is padded.
-MOST = {'relations': 8, 'passages': 8, 'follow': 8, 'whole memory': '2x4'}
+MOST = {'relations': 8, 'sampled': 3, 'passages': 8, 'follow': 8, 'whole memory': '2x4'}
 DEVICES = {stage: {number: on(number) for number in (1, most)} for stage, most in MOST.items()}
 # The same batch in parts, without dropout, whose masks would be others.
 DEVICES['parts'] = {
@@ -42,6 +42,7 @@ def main(prepared, model, memory, output, *stages):
     follow = functools.partial(objectives.Follow, **files, questions=16, k=8)
     choices = {
         'relations': relations(),
+        'sampled': relations(sampled_entities=2),
         'passages': objectives.AlignPassages(passages=16, topics=8, questions=16),
         'follow': follow(),
         'whole memory': follow(filter=False),

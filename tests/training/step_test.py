@@ -70,7 +70,7 @@ def named(params):
 
 
 # What CI tries on up to 8 virtual devices, and what `-m slow` tries besides.
-STAGES, SLOW_STAGES = ('relations', 'whole memory', 'parts'), ('passages', 'follow')
+STAGES, SLOW_STAGES = ('relations', 'whole memory', 'parts'), ('sampled', 'passages', 'follow')
 
 
 @pytest.fixture(scope='module')

@@ -19,6 +19,9 @@ from opql_jax.data.sources.base import Source
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.entity_table import Layout
 
+# Folded into a step's key for the draws of a sampled softmax; dropout takes the low numbers.
+_SAMPLING_KEY = 1 << 16
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -152,6 +155,11 @@ def dropout(rng, bucket: int | None = None) -> dict:
 def fold_in(rng, number: int):
     """The key of a part of the loss; None for none."""
     return None if rng is None else jax.random.fold_in(rng, number)
+
+
+def sampling_key(rng):
+    """The key of the draws of a sampled softmax."""
+    return jax.random.fold_in(jax.random.key(0) if rng is None else rng, _SAMPLING_KEY)
 
 
 def concatenate(buckets, name: str):

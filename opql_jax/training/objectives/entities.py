@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from opql_jax.data.batching import Buckets
 from opql_jax.data.sources.entities import EntityBatch, EntitySource
 from opql_jax.models import losses
-from opql_jax.training.objectives.base import Objective, concatenate, dropout
+from opql_jax.training.objectives.base import Objective, concatenate, dropout, sampling_key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,12 +20,14 @@ class Entities(Objective):
         rows: mentions encoded per step.
         buckets: of these, as in `RelationSettings`.
         frozen_encoder: trains E and W_e alone, over an encoder that is trained already.
+        sampled_entities: entities that estimate a step's softmax; 0 for all.
     """
 
     unreached: ClassVar[tuple[str, ...]] = ('encoder/w_r/',)
     rows: int = 256
     buckets: Buckets = ()
     frozen_encoder: bool = False
+    sampled_entities: int = 0
 
     def source(self, prepared, seed=0) -> EntitySource:
         return EntitySource(prepared, self.rows, seed, self.buckets)
@@ -48,5 +50,7 @@ class Entities(Objective):
             concatenate(batch.mentions, 'entity'),
             params['entity_table'],
             layout,
+            self.sampled_entities,
+            sampling_key(rng),
         )
         return loss, {'entity_accuracy': accuracy}

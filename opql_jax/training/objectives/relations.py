@@ -10,7 +10,7 @@ from opql_jax.core.errors import InputError, check_choice
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.models import losses
 from opql_jax.models.bulk_encoding import PAIR_ENCODINGS
-from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout
+from opql_jax.training.objectives.base import Objective, Task, concatenate, dropout, sampling_key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Relations(RelationSettings, Objective):
 
     Attributes:
         entity_weight: weight of L_el; 0 leaves it out, and its cost.
+        sampled_entities: entities that estimate a step's L_el; 0 for all.
         frozen_layers: this many of the lower layers, and the embeddings below them, stay as they
             are; 0 trains all. No gradient is computed for them, so half of the layers frozen save a
             third of a step.
@@ -28,6 +29,7 @@ class Relations(RelationSettings, Objective):
 
     source_class = RelationSource
     entity_weight: float = 1.0
+    sampled_entities: int = 0
     frozen_layers: int = 0
     pair_encoding: str = 'marked_pair'  # type: ignore[misc]  # a setting here, a constant of other objectives
 
@@ -63,6 +65,8 @@ class Relations(RelationSettings, Objective):
                 concatenate(batch.pairs, 'context_entities'),
                 params['entity_table'],
                 layout,
+                self.sampled_entities,
+                sampling_key(rng),
             )
             loss += self.entity_weight * linking
             metrics |= {'L_el': linking, 'entity_accuracy': accuracy}
