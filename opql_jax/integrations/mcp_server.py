@@ -13,8 +13,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import anyio
+import mcp_types
+import pydantic
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from opql_jax.core.errors import InputError, error_message
 from opql_jax.kb import paths
@@ -41,7 +46,7 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     """The server of a knowledge base, with its tools; a client is told the words of InputError."""
     name = pathlib.Path(os.path.abspath(current.folder)).name
     version = importlib.metadata.version('opql-jax')
-    server = MCPServer(name, instructions=_INSTRUCTIONS, version=version, log_level='WARNING')
+    server = _Server(name, instructions=_INSTRUCTIONS, version=version, log_level='WARNING')
 
     @server.tool(structured_output=False)
     def ask(question: str, top: int = 3) -> str:
@@ -114,6 +119,46 @@ def make_server(current: Current, writable: bool) -> MCPServer:
                 return document['id']
 
     return server
+
+
+class _Server(MCPServer):
+    """An MCPServer that answers lines that are no messages, which the library passes over."""
+
+    async def run_stdio_async(self) -> None:
+        async with stdio_server() as (lines, replies), anyio.create_task_group() as group:
+            passed, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+            async def pass_on() -> None:
+                async with passed:
+                    async for message in lines:
+                        if isinstance(message, pydantic.ValidationError):
+                            await replies.send(SessionMessage(_refusal(message)))
+                        else:
+                            await passed.send(message)
+
+            group.start_soon(pass_on)
+            served = self._lowlevel_server
+            await served.run(messages, replies, served.create_initialization_options())
+            group.cancel_scope.cancel()
+
+
+def _refusal(error: pydantic.ValidationError) -> mcp_types.JSONRPCError:
+    """The reply to a line that is no message, with the id of its request if that can be told.
+
+    Half of a surrogate pair, as JavaScript writes it, is no JSON to the library, but to Python.
+    """
+    wrong = error.errors()[0]
+    record, code = wrong['input'], mcp_types.INVALID_REQUEST
+    if wrong['type'] == 'json_invalid':
+        code = mcp_types.PARSE_ERROR
+        with contextlib.suppress(ValueError, RecursionError):
+            record = json.loads(record)
+    number = record.get('id') if isinstance(record, dict) else None
+    if not isinstance(number, int) and not (isinstance(number, str) and number.isprintable()):
+        number = None
+    return mcp_types.JSONRPCError(
+        jsonrpc='2.0', id=number, error=mcp_types.ErrorData(code=code, message=wrong['msg'])
+    )
 
 
 def _json(record: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 from multiprocessing.reduction import ForkingPickler
 
@@ -183,3 +184,39 @@ def test_an_mcp_client_reads_documents_and_adds_none_unless_it_may(films_kb, kb)
     assert content.content == kb.prepared.document_text('harbour')
     with pytest.raises(ResourceError, match="no document has the id 'a/b.txt'"):
         anyio.run(server.read_resource, 'opql://document/a%2Fb.txt')
+
+
+def test_an_mcp_client_is_answered_whatever_line_it_sends(films_kb):
+    ask = lambda number, question: (
+        f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": "ask", '
+        f'"arguments": {{"question": "{question}"}}}}}}'
+    )
+    client = {'clientInfo': {'name': 'test', 'version': '1'}, 'capabilities': {}}
+    client |= {'protocolVersion': '2024-11-05'}
+    lines = [
+        json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': client}),
+        json.dumps({'jsonrpc': '2.0', 'method': 'notifications/initialized'}),
+        ask(2, r'Who is \ud800?'),  # as JavaScript writes half of a pair
+        ask(3, r'Who is \udc00\ud800?'),
+        ask('"four"', r'\ud800'),
+        ask(r'"\ud800"', r'\ud800'),  # an id that cannot be repeated
+        '{"jsonrpc": "2.0", "id": 5}',
+        'no JSON',
+        '[' * 100_000,
+        ask(6, QUESTION),
+    ]
+    command = [sys.executable, '-m', 'opql_jax.cli', 'mcp', str(films_kb)]
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+    with subprocess.Popen(command, **pipes, env=ENVIRONMENT) as server:
+        server.stdin.write(''.join(f'{line}\n' for line in lines))
+        server.stdin.flush()
+        replies = []
+        while not replies or replies[-1]['id'] != 6:
+            replies.append(json.loads(server.stdout.readline()))
+        server.stdin.close()
+        assert server.wait(60) == 0
+    codes = [(reply['id'], reply['error']['code']) for reply in replies if 'error' in reply]
+    told = [(2, -32700), (3, -32700), ('four', -32700), (5, -32600), *[(None, -32700)] * 3]
+    assert sorted(codes, key=str) == sorted(told, key=str)
+    (answer,) = (reply['result'] for reply in replies if reply['id'] == 6)
+    assert not answer.get('isError') and json.loads(answer['content'][0]['text'])['answers']
