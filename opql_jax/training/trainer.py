@@ -12,7 +12,7 @@ import optax
 from jax.sharding import Mesh
 
 from opql_jax.core import distributed
-from opql_jax.core.errors import Preempted, check_choice
+from opql_jax.core.errors import Preempted
 from opql_jax.core.preemption import PreemptionGuard
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 # Steps after which the keys of a memory follow the entity table that is trained.
 REFRESH_EVERY = 5
+# Parts of a batch that an error names.
+_MAX_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -390,7 +392,10 @@ def sparing_memory(encoder: RelationEncoder, config: TrainConfig) -> RelationEnc
             'accumulate_steps and remat are of a transformer, and the encoder is '
             f'{type(encoder).__name__}: leave them out'
         )
-    check_choice('remat', config.remat, (None, *REMAT_POLICIES))
+    if config.remat not in (None, *REMAT_POLICIES):
+        raise TrainingError(
+            f'remat={config.remat!r}: give one of {", ".join(map(repr, REMAT_POLICIES))}, or None'
+        )
     return encoder.clone(accumulate_steps=config.accumulate_steps, remat=config.remat)
 
 
@@ -401,15 +406,31 @@ def check_batch(batch, mesh: Mesh, accumulate_steps: int = 1) -> None:
     for name, array in named_leaves(batch).items():
         if shape := np.shape(array):
             rows[name.rpartition('/')[0] or name] = shape[0]
-    if not any(count % devices for count in rows.values()):
+    uneven = {name: count for name, count in rows.items() if count % devices}
+    if not uneven:
         return
-    common, uneven = math.gcd(*rows.values()), ', '.join(f'{n} has {c}' for n, c in rows.items())
-    fitting = [str(n) for n in range(1, common + 1) if common % (n * accumulate_steps) == 0]
+    common = math.gcd(*rows.values())
+    divisors = [
+        str(size // accumulate_steps)
+        for size in range(1, common + 1)
+        if common % size == size % accumulate_steps == 0
+    ]
+    others = f' and {len(uneven) - _MAX_NAMED} more' if len(uneven) > _MAX_NAMED else ''
+    fewer = lambda n: f'{n - n % devices} or ' if n > devices else ''
+    nearest = [
+        f'{name} has {n} ({fewer(n)}{n - n % devices + devices} can be)'
+        for name, n in uneven.items()
+    ]
+    sharing, else_ = f'{mesh_lib.batch_devices(mesh)} devices', ''
+    if accumulate_steps > 1:
+        sharing = f'{sharing} with accumulate_steps={accumulate_steps}'
+        else_ = ', or another accumulate_steps'
+    fitting = f'take {", ".join(divisors) or "fewer"} devices (data_devices)'
     raise TrainingError(
-        f'{mesh_lib.batch_devices(mesh)} devices with accumulate_steps={accumulate_steps} cannot '
-        f'share the rows of a batch evenly: {uneven}. Counts of an objective are those of the '
-        f'whole job: make them, and its `buckets` if it has any, multiples of {devices}; or take '
-        f'{", ".join(fitting) or "fewer"} devices (data_devices), or other accumulate_steps'
+        f'{sharing} cannot share the rows of a batch evenly: '
+        f'{", ".join(nearest[:_MAX_NAMED])}{others}. Counts of an objective are those of the whole '
+        f'job: make them, and its `buckets` if it has any, multiples of {devices}; or '
+        f'{fitting}{else_}'
     )
 
 
