@@ -255,7 +255,9 @@ class RelationEncoder(nn.Module):
         layer = TransformerLayer
         if self.remat:
             layer = nn.remat(layer, static_argnums=(3,), policy=REMAT_POLICIES[self.remat])
-        self.layers = [layer(*self._layer_fields()) for _ in range(self.num_layers)]
+        self.layers: list[nn.Module] = [
+            layer(*self._layer_fields()) for _ in range(self.num_layers)
+        ]
         self.w_r = project(self.relation_dim)
         self.w_e = project(self.entity_dim)
 
@@ -331,13 +333,8 @@ class RelationEncoder(nn.Module):
         return self._in_parts(run, deterministic, h, tokens, positions)
 
     def _lower(self, tokens, num_layers, deterministic):
-        if (length := tokens.shape[-1]) > self.max_length:
-            raise InputError(
-                f'Rows of {length} tokens do not fit the encoder: '
-                f'RelationEncoder.max_length={self.max_length}. Raise it, or cut the text into '
-                'shorter passages.'
-            )
-        h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(length))
+        self._check_length(tokens)
+        h = self.token_embedding(tokens) + self.position_embedding(jnp.arange(tokens.shape[-1]))
         h = self.dropout(self.embedding_norm(h), deterministic=deterministic)
         bias = self._attention_bias(tokens)
         for layer in self.layers[:num_layers]:
@@ -361,6 +358,14 @@ class RelationEncoder(nn.Module):
             return layer(h, bias, deterministic, positions)
         alone = TransformerLayer(*self._layer_fields(), parent=None)
         return _apply_layer(alone, layer.variables, h, bias, positions)
+
+    def _check_length(self, tokens):
+        if (length := tokens.shape[-1]) > self.max_length:
+            raise InputError(
+                f'Rows of {length} tokens do not fit the encoder: '
+                f'RelationEncoder.max_length={self.max_length}. Raise it, or cut the text into '
+                'shorter passages.'
+            )
 
     def _attention_bias(self, tokens, positions=None):
         """Hides padding, adds distance biases: [n, 1, 1, L]; if relative [n, heads, L or C, L]."""
