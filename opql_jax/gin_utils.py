@@ -176,7 +176,11 @@ def run(function, multi_process: bool = False, polls_preemption: bool = False, *
         try:
             processes = _join_processes(function.__name__, multi_process, polls_preemption)
             # Before anybody edits them.
-            gin_files = _digests_of_gin_files() if flags.FLAGS.run_json else {}
+            gin_files = {}
+            if flags.FLAGS.run_json:
+                from opql_jax.recipes import record
+
+                gin_files = record.gin_digests(flags.FLAGS.gin_file, pathlib.Path.cwd())
             started = time.monotonic()
             made = {name: make() for name, make in arguments.items()}
             metrics = configured(dry_run=flags.FLAGS.dry_run, **made)
@@ -228,12 +232,6 @@ def _join_processes(name: str, multi_process: bool, polls_preemption: bool) -> i
     if not distributed.is_primary():
         logging.getLogger('opql_jax').setLevel(logging.WARNING)
     return distributed.process_count()
-
-
-def _digests_of_gin_files() -> dict[str, str]:
-    from opql_jax.recipes import record
-
-    return record.gin_digests(flags.FLAGS.gin_file, pathlib.Path.cwd())
 
 
 def _write_record(seconds: float, gin_files: dict, metrics: dict, processes: int) -> None:

@@ -98,7 +98,7 @@ def test_questions_names_and_files_that_are_refused(opql):
 
 
 def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
-    lines = [QUESTION, ':why 1', ':forget 1', 'n']
+    lines = [QUESTION, ':why 1']
     lines += [f'Who is Zorblax{ALL}?'.replace('\n', ' '), f':{IN_TEXT}']
     monkeypatch.setattr(sys, 'stdin', io.StringIO('\n'.join(lines)))
     assert opql('ask')[0] == 0

@@ -17,16 +17,14 @@ from typing import Any, TypeVar
 from opql_jax.cli.display import print_answer, print_json, print_lines
 from opql_jax.core import preemption
 from opql_jax.core.errors import InputError, error_message
-from opql_jax.core.terminal import hanging, one_line
+from opql_jax.core.terminal import one_line
 from opql_jax.kb.current import Current
-from opql_jax.kb.paths import target_sentence
 from opql_jax.kb.virtual_kb import VirtualKB
 from opql_jax.kb.weighted_entities import WeightedEntities
 
 HELP = """\
   QUESTION   in plain words, where a topic may be put in [square brackets], or a query: "Ingrid Solberg . directed"
   :why N     how the N-th answer was found: its paths, with their sentences
-  :forget N  removes the sentence that the N-th answer was read in, after asking
   :quit      ends, as Ctrl-D does; Ctrl-C clears the line or stops an answer; the Tab key completes names"""  # noqa: E501
 T = TypeVar('T')
 # Maximum number of names that the Tab key offers.
@@ -92,7 +90,9 @@ class Prompt:
     def run(self, line: str) -> None:
         """Answers a question or obeys a command, and prints the result or what is wrong."""
         try:
-            self._take_newest()
+            if (newest := self._in_thread(self._current.kb)) is not self.kb:  # it was changed
+                self.kb, self._answers, self._folded = newest, None, None
+                print_lines('  (the knowledge base has changed: the new version answers)')
             word, _, rest = line.partition(' ')
             if not word.startswith(':'):
                 self._answers = None  # if this is refused, there is nothing to explain
@@ -100,9 +100,7 @@ class Prompt:
                 print_lines(self._in_thread(found.to_text, self._top))
                 self._answers = found
             elif word == ':why':
-                print_lines(self._in_thread(self._answered().explain, self._chosen(rest)))
-            elif word == ':forget':
-                self._forget(self._chosen(rest))
+                print_lines(self._explained(rest))
             else:
                 print(HELP)
         except (InputError, OSError) as error:
@@ -121,45 +119,17 @@ class Prompt:
                 return [line[:start] + name for name in names]
         return []
 
-    def _take_newest(self) -> None:
-        """Moves to the newest version if the knowledge base was changed, here or elsewhere."""
-        if (newest := self._in_thread(self._current.kb)) is not self.kb:
-            self.kb, self._answers, self._folded = newest, None, None
-            print_lines('  (the knowledge base has changed: the new version answers)')
-
-    def _answered(self) -> WeightedEntities:
+    def _explained(self, number: str) -> str:
+        """The paths of an answer, by its place from 1."""
         if self._answers is None:
             raise InputError('ask a question first')
-        return self._answers
-
-    def _chosen(self, number: str) -> int:
-        """The entity of an answer, by its place from 1."""
-        entities = self._answered().entities[: self._top]
+        entities = self._answers.entities[: self._top]
         if not re.fullmatch(r'\d{1,6}', number.strip()) or not 1 <= int(number) <= len(entities):
             asked = f'which answer? give a number from 1 to {len(entities)}'
             raise InputError(asked if len(entities) else 'there was no answer')
-        return int(entities[int(number) - 1])
+        return self._in_thread(self._answers.explain, int(entities[int(number) - 1]))
 
-    def _forget(self, entity: int) -> None:
-        # As it imports all that makes a knowledge base.
-        from opql_jax.kb.text.change_text import remove_text
-
-        paths = self._answered().paths(entity, 1)
-        if not paths or not paths[0] or paths[0][-1].sentence is None:
-            raise InputError('no sentence says this')
-        sentence = target_sentence(self.kb.store, paths[0][-1])
-        print_lines(f'  {hanging(sentence, 4)}')
-        try:
-            said = input('  forget this sentence, wherever it stands? [y/N] ')
-        except EOFError:  # Ctrl-D
-            said = ''
-        if said.strip().lower() in ('y', 'yes'):
-            # No more than was shown: a passage may have a part of a very long sentence only.
-            shown = {'sentences': [sentence], 'whole': True}
-            print_lines(f'  {self._in_thread(remove_text, self.kb.folder.path, **shown)}')
-            self._take_newest()
-
-    def _in_thread(self, function: Callable[..., T], *arguments, **keywords) -> T:
+    def _in_thread(self, function: Callable[..., T], *arguments) -> T:
         """The result of a call in another thread: Ctrl-C ends the wait alone, as JAX may break."""
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
         ended = threading.Lock()
@@ -168,7 +138,7 @@ class Prompt:
         def call() -> None:
             self._calls.append(result)
             try:
-                result.set_result(function(*arguments, **keywords))
+                result.set_result(function(*arguments))
             except BaseException as error:  # any: without a result the wait for one would never end
                 result.set_exception(error)
             finally:

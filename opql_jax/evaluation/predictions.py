@@ -66,7 +66,13 @@ def write_predictions(
             answered = _write_chunks(output, parts, questions, by, answer)
     if distributed.is_primary() and parts.exists():
         with locks.writer(parts, patience=_PATIENCE):  # which also removes the lock of a killed run
-            _remove_chunks(output, parts, _chunk_paths(parts, questions))
+            paths = _chunk_paths(parts, questions)
+            with output.open('rb') as whole:
+                for path in paths:  # those whose lines stand in the output
+                    lines = b''.join(itertools.islice(whole, CHUNK))
+                    if path.exists() and path.read_bytes() == lines:
+                        path.unlink()
+            files.remove_partials(parts, *(path.name for path in paths))
         if parts.exists() and not any(parts.iterdir()):
             files.rmtree(parts)
     return answered
@@ -76,16 +82,6 @@ def _chunk_paths(parts, questions: list[Question]) -> list:
     """The files of the chunks, in their order."""
     count = -(-len(questions) // CHUNK)
     return [parts / f'{number:05d}-of-{count:05d}.jsonl' for number in range(count)]
-
-
-def _remove_chunks(output, parts, paths) -> None:
-    """Removes the chunks that stand in `output`."""
-    with output.open('rb') as whole:
-        for path in paths:
-            lines = b''.join(itertools.islice(whole, CHUNK))
-            if path.exists() and path.read_bytes() == lines:
-                path.unlink()
-    files.remove_partials(parts, *(path.name for path in paths))
 
 
 def _write_chunks(output, parts, questions: list[Question], by: str, answer) -> int:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import anyio.to_thread
+import jinja2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +28,6 @@ from opql_jax.core.manifest import MANIFEST
 from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
 from opql_jax.explorer.openapi import OPENAPI
-from opql_jax.explorer.rendering import STATIC, make_templates
 from opql_jax.explorer.suggestions import suggest
 from opql_jax.kb.current import Current
 from opql_jax.kb.virtual_kb import VirtualKB
@@ -35,7 +35,7 @@ from opql_jax.kb.virtual_kb import VirtualKB
 # Pages that are made at a time; others wait. Python runs one thread at a time, so more of them are
 # no faster, and each change, which is one thread, too, would take that much longer.
 PAGES_AT_ONCE = 2 * (os.cpu_count() or 1)
-# Changes that may wait for each other to be made together.
+# Changes that may wait for each other.
 CHANGES_AT_ONCE = 64
 
 # Seconds that requests have to end in once the server is to stop.
@@ -43,6 +43,8 @@ _GRACE = 5
 # The status of a response that nobody takes, as nginx logs it.
 _CLIENT_CLOSED = 499
 _ALL_ADDRESSES = ('0.0.0.0', '::')
+# Of templates, and of what pages load.
+_FOLDER = pathlib.Path(__file__).parent
 
 T = TypeVar('T')
 
@@ -50,13 +52,7 @@ T = TypeVar('T')
 class Explorer:
     """The pages of a knowledge base, and the forms by which it is changed if it is `writable`."""
 
-    def __init__(
-        self,
-        folder: str | os.PathLike,
-        writable: bool = False,
-        needs_token: bool = False,
-        local: bool = True,
-    ):
+    def __init__(self, folder: str | os.PathLike, writable: bool = False, local: bool = True):
         self._current = Current(folder)
         _ = self._current.kb().text_answerer  # says that a trained model has no pages
         self._changes = Changes(folder) if writable else None
@@ -65,15 +61,19 @@ class Explorer:
         # A version, which this does not keep open, and what was made once of it.
         self._made: tuple[Callable[[], VirtualKB | None], dict[Callable, Any]] = (lambda: None), {}
         self._folder = pathlib.Path(os.path.abspath(folder))
-        self._title, self._needs_token, self._local = self._folder.name, needs_token, local
-        self._templates = make_templates()
+        self._title, self._local = self._folder.name, local
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_FOLDER / 'templates'),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         shared = {'title': self._title, 'link': _link, 'changes': self._changes}
         self._templates.globals |= shared
 
     def routes(self) -> list[Route | Mount]:
         pages = {
             '/': self.ask,
-            '/snippets': self.snippets,
             '/entities': self.entities,
             '/entity': self.entity,
             '/documents': self.documents,
@@ -95,7 +95,7 @@ class Explorer:
         return [
             *(Route(path, in_thread(page), methods=['GET']) for path, page in pages.items()),
             *(Route(path, form, methods=['POST']) for path, form in forms.items() if self._changes),
-            Mount('/static', StaticFiles(directory=STATIC)),
+            Mount('/static', StaticFiles(directory=_FOLDER / 'static')),
         ]
 
     def _kb(self) -> VirtualKB:
@@ -127,13 +127,6 @@ class Explorer:
         counts, most_read = kb.prepared.manifest.counts, self._once(kb, views.most_read)
         return self._page('ask.html', question='', counts=counts, most_read=most_read)
 
-    def snippets(self, request: Request) -> Response:
-        """What was asked, for programs; the query of a question takes longer than its answer."""
-        kb, text = self._kb(), _text(request, 'q').strip()
-        there = self._folder, f'{request.base_url}api/ask', self._needs_token, self._local
-        ways = views.snippets(views.members(kb, text), kb.sets, text, *there)
-        return self._page('snippets.html', question=text, snippets=ways)
-
     def entity(self, request: Request) -> Response:
         page = _number(request, 'page', 0, 0, 10**6)
         found = views.entity(self._kb(), _text(request, 'name'), page)
@@ -143,10 +136,10 @@ class Explorer:
     def entities(self, request: Request) -> Response:
         page, kb = _number(request, 'page', 0, 0, 10**6), self._kb()
         text, kind = request.query_params.get('text', ''), request.query_params.get('kind', '')
-        found = views.entities(kb, text, kind, page)
-        more = (page + 1) * views.ENTITIES < found.total
+        found, total = views.entities(kb, text, kind, page)
+        more = (page + 1) * views.ENTITIES < total
         kinds = sorted(set(kb.vocab.kinds))
-        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds}
+        asked: dict[str, Any] = {'text': text, 'kind': kind, 'kinds': kinds, 'total': total}
         return self._page('entities.html', entities=found, page=page, more=more, **asked)
 
     def document(self, request: Request) -> Response:
@@ -156,12 +149,12 @@ class Explorer:
 
     def documents(self, request: Request) -> Response:
         page, text = _number(request, 'page', 0, 0, 10**6), request.query_params.get('text', '')
-        found = views.documents(self._kb(), text, page)
-        more = (page + 1) * views.DOCUMENTS < found.total
+        found, total = views.documents(self._kb(), text, page)
+        more = (page + 1) * views.DOCUMENTS < total
         made = time.gmtime(os.stat(self._folder / MANIFEST).st_mtime)
         changed = time.strftime('%Y-%m-%d %H:%M UTC', made)
-        shown: dict[str, Any] = {'documents': found, 'text': text, 'page': page, 'more': more}
-        return self._page('documents.html', changed=changed, **shown)
+        shown: dict[str, Any] = {'total': total, 'text': text, 'page': page, 'more': more}
+        return self._page('documents.html', documents=found, changed=changed, **shown)
 
     def map(self, request: Request) -> Response:
         return self._page('map.html', map=self._once(self._kb(), entity_graph.draw_map))
@@ -220,7 +213,9 @@ class Explorer:
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        return JSONResponse(self._kb().retrieve(_text(request, 'q'), k).to_record())
+        read = bool(_number(request, 'read', 0, 0, 1))
+        found = self._kb().retrieve(_text(request, 'q'), k, read=read)
+        return JSONResponse(found.to_record())
 
     def api_document(self, request: Request) -> Response:
         name = _text(request, 'id')
@@ -292,7 +287,7 @@ def make_app(
     or one of `origins` is not an origin.
     """
     local = hosts is not None and set(hosts) <= set(guard.LOOPBACK)
-    explorer = Explorer(folder, writable, needs_token=token is not None, local=local)
+    explorer = Explorer(folder, writable, local)
     handlers = {
         InputError: explorer.refused,
         HTTPException: explorer.failed,

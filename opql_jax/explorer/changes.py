@@ -1,11 +1,10 @@
 """What a page may change: adding a text, forgetting a document or a sentence, and undoing that."""
 
-import collections
+import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -42,62 +41,44 @@ class _Done(NamedTuple):
         return f'{name} was forgotten' if after is None else f'a sentence of {name} was forgotten'
 
 
-# What a change does to the documents that there are; the second argument has those of the version
-# before, by id.
-_Edit = Callable[[change_text.Change, Mapping[str, Document]], None]
-
-
 class Changes:
     """Changes the knowledge base in a folder, and remembers how to take that back.
 
-    A new version costs what all of the text costs. So one is made at a time, and the changes that
-    are asked for meanwhile go into the next one together, in order; one that is refused, as what
-    its page showed has changed, leaves the others as they are. `secret` is what a form of ours
-    holds; a page elsewhere can send forms, but not read ours.
+    One is made after the other, each as a new version. `secret` is what a form of ours holds; a
+    page elsewhere can send forms, but not read ours.
     """
 
     def __init__(self, folder: str | os.PathLike):
         self.secret = secrets.token_urlsafe(24)
         self._folder, self._lock = folder, threading.Lock()
-        self._waiting: collections.deque[tuple[_Edit, Future[None]]] = collections.deque()
         self._done: list[_Done] = []
 
     def add(self, title: str, text: str) -> str:
         """Adds a text, and returns the id of its document."""
         document = change_text.sent_document(title, text)
-
-        def edit(changed, _):
+        with self._change() as changed:
             changed.add(document)
             if document['id'] not in changed.documents:
                 raise InputError('a document with this text is there already')
-
-        self._make(edit)
         return document['id']
 
     def forget(self, document: str, digest: str) -> None:
         """Removes a document; `digest` is that of the shown text, see `views.document`."""
-
-        def edit(changed, before):
-            passages = views.passages_of(changed.before, document)
-            there = changed.documents.get(document)
-            if there is None or there != before.get(document) or views.digest(passages) != digest:
+        with self._change() as changed:
+            there = document in changed.documents
+            if not there or views.digest(views.passages_of(changed.before, document)) != digest:
                 now = 'has another text now' if there else 'is not there any more'
                 now += f': nothing was forgotten; {_LOOK_AGAIN}'
                 raise InputError(f'the document {document!r} {now}')
             changed.remove(document=document)
 
-        self._make(edit)
-
     def forget_sentence(self, sentence: str) -> None:
         """Removes a sentence, wherever it stands."""
-
-        def edit(changed, _):
+        with self._change() as changed:
             try:
                 changed.remove(sentence=sentence, whole=True)
             except InputError as error:
                 raise InputError(f'{error}\nnothing was forgotten; {_LOOK_AGAIN}') from None
-
-        self._make(edit)
 
     def undo(self, change: str) -> None:
         """Takes back the last change, which a page has shown by its id."""
@@ -127,60 +108,20 @@ class Changes:
         """The last change that can be taken back."""
         return self._done[-1] if self._done else None
 
-    def _make(self, edit: _Edit) -> None:
-        """Makes a change once the version being made is finished; raises what is wrong with it."""
-        made: Future[None] = Future()
-        self._waiting.append((edit, made))
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[change_text.Change]:
+        """Yields a change, makes a version of it, and remembers it, if anything differs."""
         with self._lock:
-            if not made.done():
-                self._make_waiting()
-        made.result()
-
-    def _make_waiting(self) -> None:
-        """Makes all changes that wait, and tells them of any error: nobody may wait for good."""
-        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        try:
-            self._make_together(taken)
-        except BaseException as error:
-            stopped = RuntimeError('the server stopped: nothing was changed')
-            told = error if isinstance(error, Exception) else stopped
-            for _, made in taken:
-                if not made.done():
-                    made.set_exception(told)
-            if told is not error:
-                raise
-
-    def _make_together(self, taken: Sequence[tuple[_Edit, Future[None]]]) -> None:
-        """Makes one version of several changes, none if nothing differs, and remembers them.
-
-        It answers nobody before that: a change can be refused because of one that fails later.
-        """
-        done, refused = [], {}
-        try:
             with change_text.change(self._folder, processes=1) as changed:
-                first = dict(changed.documents)
-                for edit, made in taken:
-                    before = dict(changed.documents)
-                    try:
-                        edit(changed, first)
-                        changed.check_some_left()
-                    except Exception as error:
-                        changed.documents, refused[made] = before, error
-                    else:
-                        done += _done_by(before, changed.documents)
-        except InputError as error:  # of the version as a whole, such as that no name is left in it
-            if len(taken) == 1:
-                taken[0][1].set_exception(error)
-            else:
-                for one in taken:
-                    self._make_together([one])
-            return
-        self._done[:] = [*self._done, *done][-_REMEMBERED:]
-        for _, made in taken:
-            if made in refused:
-                made.set_exception(refused[made])
-            else:
-                made.set_result(None)
+                before = dict(changed.documents)
+                yield changed
+            after = changed.documents
+            ids = [id for id in before.keys() | after.keys() if before.get(id) != after.get(id)]
+            documents = {id: (before.get(id), after.get(id)) for id in ids}
+            removed = [(n, one) for n, one in enumerate(before.values()) if one.id not in after]
+            if documents:
+                done = _Done(secrets.token_hex(8), documents, removed)
+                self._done[:] = [*self._done, done][-_REMEMBERED:]
 
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form of ours; InputError: it is too long, no form, or none of ours."""
@@ -200,11 +141,3 @@ class Changes:
         if not secrets.compare_digest(fields.pop('secret', '').encode(), self.secret.encode()):
             raise InputError('this page is of an earlier start of the server: load it again')
         return fields
-
-
-def _done_by(before: Mapping[str, Document], after: Mapping[str, Document]) -> list[_Done]:
-    """The change from some documents, by id, to others; none if they are the same."""
-    changed = [id for id in before.keys() | after.keys() if before.get(id) != after.get(id)]
-    documents = {id: (before.get(id), after.get(id)) for id in changed}
-    removed = [(place, one) for place, one in enumerate(before.values()) if one.id not in after]
-    return [_Done(secrets.token_hex(8), documents, removed)] if documents else []

@@ -2,9 +2,9 @@
 
 import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
@@ -32,49 +32,36 @@ _STEPS, _PARTING = 300, 2_000
 _BETWEEN, _EDGES = 0.15, 3
 
 
-class Neighbour(NamedTuple):
-    """An entity that facts lead to: its row, and how many do."""
-
-    entity: int
-    facts: int
-
-
-class Map(NamedTuple):
-    """An SVG, names that belong together (that with most facts first), and kinds with colours."""
-
-    picture: str
-    clusters: list[list[str]]
-    legend: list[tuple[str, str]]
-
-
-def neighbours(kb: VirtualKB, entity: int) -> list[Neighbour]:
-    """The entities that facts lead to from one, those with most facts first."""
+def neighbours(kb: VirtualKB, entity: int) -> dict[int, int]:
+    """The entities that facts lead to from one, and how many, those with most facts first."""
     assert kb.memory is not None  # that of plain text
     start, end = map(int, kb.memory.offsets[entity : entity + 2])
     targets, counts = np.unique(kb.memory.target[start:end], return_counts=True)
     order = np.argsort(-counts, kind='stable')
-    return [Neighbour(int(targets[at]), int(counts[at])) for at in order if targets[at] != entity]
+    return {int(targets[at]): int(counts[at]) for at in order if targets[at] != entity}
 
 
-def draw_neighbours(kb: VirtualKB, entity: int, found: Sequence[Neighbour]) -> str:
+def draw_neighbours(kb: VirtualKB, entity: int, found: Mapping[int, int]) -> str:
     """An SVG of an entity with neighbours around it, by kind; '' if it has none."""
     kinds = kb.vocab.kinds
-    shown = sorted(found, key=lambda one: (_colour(kinds[one.entity]), -one.facts))
+    shown = sorted(found, key=lambda one: (_colour(kinds[one]), -found[one]))
     if not shown:
         return ''
     middle = np.array(_SIZE) / 2
     places = {entity: middle}
     for number, one in enumerate(shown):
         angle = 2 * math.pi * number / len(shown) - math.pi / 2
-        places[one.entity] = middle + (middle - [110, 30]) * [math.cos(angle), math.sin(angle)]
+        places[one] = middle + (middle - [110, 30]) * [math.cos(angle), math.sin(angle)]
     among = {pair: count for pair, count in _pairs(kb, list(places)).items() if entity not in pair}
-    edges = {(entity, one.entity): one.facts for one in shown} | among
+    edges = {(entity, one): found[one] for one in shown} | among
     described = f'{kb.vocab.names[entity]} and {len(shown)} neighbours'
     return _svg(kb, places, edges, described, _SIZE, middle=entity)
 
 
-def draw_map(kb: VirtualKB) -> Map:
+def draw_map(kb: VirtualKB) -> dict[str, Any]:
     """An SVG of the most mentioned entities, near those mentioned with them, and clusters.
+
+    Also names that belong together, that with most facts first, and kinds with their colours.
 
     The layout draws together what facts connect, most of all within a cluster, and keeps all else
     apart (Fruchterman and Reingold), from a circle in the order of clusters, so that it is the same
@@ -92,7 +79,8 @@ def draw_map(kb: VirtualKB) -> Map:
     described = f'A map of {len(entities)} entities in {len(clusters)} clusters'
     picture = _svg(kb, places, edges, described, _MAP_SIZE, halos=clusters)
     names = [[kb.linker.unique_name(entity) for entity in cluster] for cluster in clusters]
-    return Map(picture, names, colours([kb.vocab.kinds[entity] for entity in entities]))
+    legend = colours([kb.vocab.kinds[entity] for entity in entities])
+    return {'picture': picture, 'clusters': names, 'legend': legend}
 
 
 def colours(kinds: Sequence[str]) -> list[tuple[str, str]]:

@@ -5,10 +5,8 @@ import functools
 import hashlib
 import itertools
 import json
-import pathlib
-import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,20 +17,14 @@ from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
 from opql_jax.explorer import entity_graph
 from opql_jax.kb import paths
-from opql_jax.kb.answers import Answer
 from opql_jax.kb.citations import Citation, cite
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.sets import query
-from opql_jax.kb.sets.as_query import as_query
-from opql_jax.kb.sets.entity_set import EntitySet
-from opql_jax.kb.sets.set_evaluation import SetEvaluator
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.kb.weighted_entities import Member, WeightedEntities
+from opql_jax.kb.weighted_entities import WeightedEntities
 
 ANSWERS, MOST_READ = 10, 12
 FACTS, ENTITIES, DOCUMENTS = 100, 50, 50
 
-T = TypeVar('T')
 # Characters, half-open.
 Span = tuple[int, int]
 
@@ -43,13 +35,6 @@ class Step(NamedTuple):
     fact: Fact
     number: int
     citation: Citation | None
-
-
-class Found(NamedTuple):
-    """An answer, and the path that it rests on."""
-
-    member: Member
-    path: list[Step]
 
 
 def members(kb: VirtualKB, text: str) -> WeightedEntities:
@@ -65,7 +50,7 @@ def ask(kb: VirtualKB, text: str) -> dict[str, Any]:
     found = []
     for member in itertools.islice(answer, ANSWERS):
         path = next(iter(answer.paths(member.id, 1)), ())
-        found.append(Found(member, [_step(kb, fact, numbers) for fact in path]))
+        found.append({'member': member, 'path': [_step(kb, fact, numbers) for fact in path]})
     return {'found': found, 'is_sure': answer.is_sure, 'notes': list(answer.notes)}
 
 
@@ -120,12 +105,12 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
     near, names, kinds = entity_graph.neighbours(kb, found), kb.vocab.names, kb.vocab.kinds
     short = {}
     for kind, heading in _KINDS.items():
-        ones = [one for one in near if kinds[one.entity] == kind][:_OF_A_KIND]
-        short[heading] = [(kb.linker.unique_name(one.entity), one.facts) for one in ones]
+        ones = [one for one in near if kinds[one] == kind][:_OF_A_KIND]
+        short[heading] = [(kb.linker.unique_name(one), near[one]) for one in ones]
     table = kb.prepared.passages
     about = table.take(np.flatnonzero(table['title_entity'].to_numpy() == found))
-    others = [one for one in near if kinds[one.entity] not in VALUES]
-    drawn = others[: entity_graph.NEIGHBOURS]
+    others = {one: facts for one, facts in near.items() if kinds[one] not in VALUES}
+    drawn = dict(itertools.islice(others.items(), entity_graph.NEIGHBOURS))
     return {
         'name': names[found],
         'kind': kinds[found],
@@ -136,7 +121,7 @@ def entity(kb: VirtualKB, name: str, page: int = 0) -> dict[str, Any]:
         'picture': entity_graph.draw_neighbours(kb, found, drawn),
         'num_neighbours': len(others),
         'num_drawn': len(drawn),
-        'legend': entity_graph.colours([kinds[one.entity] for one in drawn]),
+        'legend': entity_graph.colours([kinds[one] for one in drawn]),
     }
 
 
@@ -176,17 +161,13 @@ def _sentences(kb: VirtualKB, facts: Sequence[Fact]) -> list[Sentence]:
     return found
 
 
-class Page(NamedTuple, Generic[T]):
-    """Some of many: those of a page, and how many there are in all."""
-
-    shown: list[T]
-    total: int
-
-
 def entities(
     kb: VirtualKB, text: str = '', kind: str = '', page: int = 0
-) -> Page[tuple[str, str, int]]:
-    """Names, kinds and numbers of facts of entities with a text in their name; values come last."""
+) -> tuple[list[tuple[str, str, int]], int]:
+    """Names, kinds and numbers of facts of entities with a text in their name; values come last.
+
+    Those of a page, and how many there are in all.
+    """
     assert kb.memory is not None
     counts, wanted = np.diff(kb.memory.offsets), text.casefold()
     names, kinds = kb.vocab.names, kb.vocab.kinds
@@ -194,7 +175,7 @@ def entities(
     order = np.lexsort((-counts, np.isin(kinds, sorted(VALUES))))
     chosen = [row for row in order.tolist() if has(row)]
     shown = chosen[page * ENTITIES : (page + 1) * ENTITIES]
-    return Page([(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen))
+    return [(names[row], kinds[row], int(counts[row])) for row in shown], len(chosen)
 
 
 def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
@@ -267,8 +248,10 @@ def _pieces(text: str, mentions: dict[Span, str], cited: Span = (0, 0)) -> Itera
         yield Piece(text[start:end], name, cited[0] <= start < cited[1])
 
 
-def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, str, str | None]]:
-    """The ids, titles and dates of documents that have a text, or all, in their order."""
+def documents(
+    kb: VirtualKB, text: str = '', page: int = 0
+) -> tuple[list[tuple[str, str, str | None]], int]:
+    """The ids, titles and dates of a page's documents that have a text, in order; their number."""
     table = kb.prepared.passages
     if text:
         has = lambda name: pc.match_substring(table[name], text, ignore_case=True)
@@ -276,41 +259,4 @@ def documents(kb: VirtualKB, text: str = '', page: int = 0) -> Page[tuple[str, s
     found = dict(zip(table['doc_id'].to_pylist(), table['title'].to_pylist()))
     shown = itertools.islice(found.items(), page * DOCUMENTS, (page + 1) * DOCUMENTS)
     date = kb.prepared.document_date
-    return Page([(name, title, date(name)) for name, title in shown], len(found))
-
-
-class Snippet(NamedTuple):
-    """A labelled text to copy."""
-
-    label: str
-    text: str
-
-
-def snippets(
-    members: WeightedEntities,
-    sets: SetEvaluator,
-    text: str,
-    kb: pathlib.Path,
-    address: str,
-    needs_token: bool,
-    local: bool,
-) -> list[Snippet]:
-    """The ways to ask something again.
-
-    `members` were found for `text`, and `sets` evaluates queries over the folder `kb`. `address` is
-    that of `/api/ask`, which may need a token. Unless only this machine reads the page (`local`),
-    the folder's name alone is told.
-    """
-    if isinstance(members, EntitySet):
-        found, same, code = 'found', members, query.to_python(members.query)
-    else:
-        assert isinstance(members, Answer)
-        found, same, code = 'answer', as_query(members, sets), f'kb.ask({text!r})'
-    there = f'{kb.name!r})  # on the server, in the folder that holds it'
-    opened = f'{str(kb)!r})' if local else there
-    python = f'import opql_jax\n\nkb = opql_jax.open({opened}\n{found} = {code}\n'
-    python += f'print({found}.explain())'
-    token = ' -H "Authorization: Bearer $OPQL_TOKEN"' if needs_token else ''
-    curl = f'curl -G {shlex.quote(address)}{token} --data-urlencode {shlex.quote(f"q={text}")}'
-    language = [] if same is None else [Snippet('Query', str(same))]
-    return [*language, Snippet('Python', python), Snippet('HTTP', curl)]
+    return [(name, title, date(name)) for name, title in shown], len(found)

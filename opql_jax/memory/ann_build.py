@@ -198,17 +198,13 @@ def _folders(directory):
             before = manifest_lib.read_manifest(directory, ann.FORMAT).folder
         except manifest_lib.ManifestError as error:
             raise InputError(f'{error}; give the index a directory of its own') from error
-    elif not manifest_lib.is_folder_of(directory, _PLAN) and (
-        others := sorted(filter(_is_content, directory.iterdir()))
-    ):
-        raise InputError(f'{others[0]}: not of an index; give the index a directory of its own')
+    elif not manifest_lib.is_folder_of(directory, _PLAN):
+        begun = f'.{_PLAN.file}.'  # of a build that was killed before it wrote its plan
+        for path in sorted(directory.iterdir()):
+            if not (locks.is_lock(path) or path.name.startswith(begun)):
+                raise InputError(f'{path}: not of an index; give the index a directory of its own')
     _clean(directory, before)
     return before, f'index-{int(before.rpartition("-")[2] or -1) + 1:05d}'
-
-
-def _is_content(path) -> bool:
-    """Whether a path is more than a build leaves that was killed before it wrote its plan."""
-    return not locks.is_lock(path) and not path.name.startswith(f'.{_PLAN.file}.')
 
 
 def _clean(directory, folder):

@@ -51,14 +51,6 @@ class EntryTable:
     target_sentence_start: np.ndarray
     target_sentence_end: np.ndarray
 
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            shape = getattr(self, field.name).shape
-            if shape != self.topic.shape or len(shape) != 1:
-                raise InputError(
-                    f'column {field.name} has shape {shape}, topic has {self.topic.shape}'
-                )
-
     def __len__(self) -> int:
         return len(self.topic)
 
@@ -78,7 +70,7 @@ class EntryTable:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, np.ndarray], passages: pa.Table) -> 'EntryTable':
-        """The table of the pairs in pairs.parquet; InputError: no such passage or mention."""
+        """The table of some `Prepared.pairs`; InputError: no such mention."""
         passage = np.asarray(pairs['passage'])
         mentions = passages['mentions'].combine_chunks()
         starts = passages['sentence_starts'].combine_chunks()
@@ -99,11 +91,6 @@ class EntryTable:
             )
             return start, end
 
-        if len(passage) and not (0 <= passage.min() and passage.max() < len(passages)):
-            raise InputError(
-                f'pairs name passages {passage.min()} to {passage.max()}, there are '
-                f'{len(passages)}: delete the prepared directory and run prepare again'
-            )
         columns = {'topic': pairs['topic'], 'target': pairs['target'], 'passage': passage}
         for side in ('topic', 'target'):
             mention = np.asarray(pairs[f'{side}_mention'])

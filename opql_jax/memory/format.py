@@ -14,7 +14,7 @@ import contextlib
 import functools
 import pathlib
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +76,8 @@ class Memory:
         topic, target, ids = ([np.zeros(0, dtype)] for dtype in (np.int32, np.int32, np.int64))
         is_halves = manifest.relations == 'halves'
         mentions: list[np.ndarray] = [np.zeros((0, 2), np.int32)]
-        shards: list[_Shard] = []
+        # Of each shard the file of where its entries were read, and their ids [n] int64.
+        shards: list[tuple[str, np.ndarray]] = []
         stored: list[tuple[str, int]] = []  # files with relations or halves, and how many
         num_mentions = 0
         for segment in manifest.segments:
@@ -93,7 +94,7 @@ class Memory:
                 raise self._damaged(MANIFEST, f'{halves}, and relations as {manifest.relations}')
             for number, start, stop in shards_of(segment.num_entries, manifest.shard_rows):
                 relations, provenance = shard_files(segment.name, number)
-                shards.append(_Shard(provenance, ids[-1][start:stop]))
+                shards.append((provenance, ids[-1][start:stop]))
                 stored += [] if segment.num_mentions else [(relations, stop - start)]
             if segment.num_mentions:
                 of_mentions = ArraySchema(
@@ -108,7 +109,7 @@ class Memory:
                     (halves_file(segment.name, number), 2 * (stop - start))
                     for number, start, stop in shards_of(segment.num_mentions, manifest.shard_rows)
                 ]
-        self._first = np.cumsum([0] + [len(shard.ids) for shard in shards])
+        self._first = np.cumsum([0] + [len(entries) for _, entries in shards])
         self.deleted = np.zeros(0, np.int64)
         # Where the entry of each row is stored; None if row i is stored at i.
         self._place: np.ndarray | None = None
@@ -373,13 +374,6 @@ class Memory:
         return _load(self.directory, self.manifest, name, schema)
 
 
-class _Shard(NamedTuple):
-    """A shard of a segment: the file of where its entries were read, and their ids [n] int64."""
-
-    provenance: str
-    ids: np.ndarray
-
-
 def shards_of(num_entries: int, shard_rows: int) -> list[tuple[int, int, int]]:
     """(number, first row, end) of the shards of a segment."""
     return [
@@ -425,13 +419,14 @@ def _read_mentions(
     directory, manifest: MemoryManifest, shards, shard: int
 ) -> dict[str, np.ndarray]:
     """The provenance of one shard, sorted by entry id."""
-    file = manifest_lib.checked_file(directory, shards[shard].provenance, manifest, FORMAT)
+    name, ids = shards[shard]
+    file = manifest_lib.checked_file(directory, name, manifest, FORMAT)
     table = tables.read_table(file, PROVENANCE, advice=FORMAT.advice)
     columns = {name: tables.numbers(table[name]) for name in PROVENANCE.names}
     by_entry = np.argsort(columns['entry'], kind='stable')
     columns = {name: column[by_entry] for name, column in columns.items()}
     entries, passage = np.unique(columns['entry']), columns['passage']
-    if not np.array_equal(entries, np.sort(shards[shard].ids)):
+    if not np.array_equal(entries, np.sort(ids)):
         raise FORMAT.damaged(file, 'its entries are not those of the shard')
     passages = manifest.covers.passages if manifest.covers else 2**31
     if passage.min() < 0 or passage.max() >= passages:

@@ -131,15 +131,6 @@ class Output(NamedTuple):
     hops: list[Hop]  # empty without a memory
 
 
-class _Retrieval(NamedTuple):
-    """What the hops of a batch share."""
-
-    params: dict
-    memory: ShardedMemory
-    r: jax.Array  # [B, d_r]
-    filter: SearchFilter  # which entries each query may find
-
-
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
     """The language model as a function of its parameters, `{encoder, entity_table, follower, lm}`.
@@ -243,10 +234,10 @@ class LanguageModel:
         e_ent = repeat(attend(m_e2).found) if hops > 1 and self.own_prediction else 0.0
 
         # ---- The hops: e to q to lambda and beta to the next e ----
-        retrieval, trace = _Retrieval(params, memory, merge(r), allowed), []
+        trace, retrieve = [], functools.partial(self._retrieve, params, memory, merge(r), allowed)
         for hop in range(hops):
             is_last = hop == hops - 1
-            trace.append(self._retrieve(retrieval, e, trace, gold if is_last else None))
+            trace.append(retrieve(e, trace, gold if is_last else None))
             if not is_last:
                 null, e_y = _mixture(trace[-1].log_probs, trace[-1].targets, params, layout)
                 e = e_y + (e_ent if self.mixing == 'embeddings' else null * e_ent)
@@ -307,9 +298,11 @@ class LanguageModel:
         h = h.at[jnp.arange(len(h))[:, None], positions].add(update.astype(h.dtype))
         return h, jax.tree.map(lambda x: x[:, :-1], attended)
 
-    def _retrieve(self, retrieval: _Retrieval, e, previous: list[Hop], gold) -> Hop:
-        """One hop: queries with e [B, d_e], after `previous` hops; scores `gold` [B, G], too."""
-        params, memory, r, allowed = retrieval
+    def _retrieve(self, params, memory, r, allowed, e, previous: list[Hop], gold) -> Hop:
+        """One hop: queries with e [B, d_e], after `previous` hops; scores `gold` [B, G], too.
+
+        `r` are [B, d_r], and `allowed`, a SearchFilter, says which entries each query may find.
+        """
         table, lm = params['entity_table'], params['lm']
         # With W_k folded in: q . k = queries . [E[topic] ; r].
         queries: Any = self.follower.apply(

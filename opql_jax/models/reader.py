@@ -196,7 +196,9 @@ def _load(folder: str) -> Reader:
 def _reading(read: ReadingInput, logits: ReadLogits) -> Reading:
     """What the logits of one input say: [L, L], [3] and [L]."""
     first, last = np.nonzero(logits.spans > MASKED / 2)
-    shares = _softmax(np.concatenate([logits.verdicts, logits.spans[first, last]]))
+    chosen = np.concatenate([logits.verdicts, logits.spans[first, last]])
+    weights = np.exp(chosen - chosen.max())
+    shares = weights / weights.sum()
     best = np.argsort(-shares[3:], kind='stable')[:_SPANS]
     spans = [
         Span(int(read.passage[a]), int(read.start[a]), int(read.end[b]), float(shares[3 + i]))
@@ -205,8 +207,3 @@ def _reading(read: ReadingInput, logits: ReadLogits) -> Reading:
     supports = 1 / (1 + np.exp(-logits.supports[read.first]))
     unanswered, yes, no = shares[:3].tolist()
     return Reading(spans, unanswered, yes, no, supports.astype(np.float32))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max())
-    return weights / weights.sum()

@@ -9,8 +9,6 @@ of the memory it was trained over, the operative gin configuration, and the hash
 import hashlib
 import json
 import math
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -20,7 +18,7 @@ from flax import traverse_util
 
 from opql_jax.core import distributed, files
 from opql_jax.core.arrays import most_bytes
-from opql_jax.core.errors import InputError, check_choice
+from opql_jax.core.errors import InputError
 from opql_jax.models.encoder import shape_differences
 from opql_jax.training import array_digests
 
@@ -281,38 +279,6 @@ class Checkpoints:
 
 def _meta_hash(meta: dict) -> str:
     return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
-
-
-# Words for several steps, and the seconds between two looks for new ones.
-ALL, NEW = 'all', 'new'
-_POLL_EVERY = 5.0
-_LATER, _END = -1, -2
-
-
-def each_step(workdir, which: str, patience: float) -> Iterator[int]:
-    """The steps of a run, in their order; of several processes each gets the same.
-
-    `which` are 'all' that are there; or 'new', the newest whenever one appears, until none has for
-    `patience` seconds. InputError: neither, or no step.
-    """
-    check_choice('step', which, (ALL, NEW))
-    folder, done, since = files.path(workdir) / 'checkpoints', -1, time.monotonic()
-    while True:
-        found = ocp.utils.checkpoint_steps(folder) if folder.is_dir() else []
-        later = [step for step in found if step > done]
-        over = which == ALL or time.monotonic() - since > patience
-        step = distributed.broadcast(
-            (min(later) if which == ALL else max(later)) if later else _END if over else _LATER
-        )
-        if step == _END:
-            break
-        if step == _LATER:
-            time.sleep(min(_POLL_EVERY, patience))
-            continue
-        yield step
-        done, since = step, time.monotonic()
-    if done < 0:
-        raise CheckpointError(f'{workdir} has no checkpoint: train into it, or name another folder')
 
 
 def check_shapes(expected, found, where: str) -> None:

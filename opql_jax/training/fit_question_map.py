@@ -10,7 +10,6 @@ penalty is chosen on held-out questions, and the untrained map is among the choi
 import dataclasses
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,25 +65,21 @@ class Score:
     log_weight: float
 
 
-class Fitted(NamedTuple):
-    """What was learnt."""
+def fit(
+    candidates: Candidates, seed: int = 0
+) -> tuple[QuestionMap, Score, Score, list[tuple[QuestionMap, np.ndarray]]]:
+    """Learns from questions.
 
-    map: QuestionMap  # learnt from all questions
-    before: Score  # of the untrained map, on held-out questions
-    after: Score  # and of the chosen one
-    # Maps learnt the same way, with the questions that each held out.
-    left_out: list[tuple[QuestionMap, np.ndarray]]
-
-
-def fit(candidates: Candidates, seed: int = 0) -> Fitted:
-    """Learns from questions."""
+    Returns the map, learnt from all questions; the scores, on held-out questions, of the untrained
+    map and of the chosen one; and maps learnt the same way, with the questions that each held out.
+    """
     count = len(candidates)
     order = np.random.default_rng(seed).permutation(count)
     folds = np.array_split(order, min(FOLDS, count))
     if count >= _MANY:
         folds = folds[:1]
     untrained = QuestionMap.untrained(candidates.steps.shape[1])
-    before = score(untrained, candidates, np.concatenate(folds))
+    before = _mean(per_question(untrained, candidates, np.concatenate(folds)))
     best, chosen, left_out = before, None, [(untrained, order)]
     for penalty in PENALTIES if count > 1 else ():
         maps = [_descend(candidates, np.setdiff1d(order, fold), penalty, seed) for fold in folds]
@@ -94,12 +89,7 @@ def fit(candidates: Candidates, seed: int = 0) -> Fitted:
         if after.hits >= before.hits and after.log_weight > best.log_weight:
             best, chosen, left_out = after, penalty, list(zip(maps, folds))
     learnt = untrained if chosen is None else _descend(candidates, order, chosen, seed)
-    return Fitted(learnt, before, best, left_out)
-
-
-def score(question_map: QuestionMap, candidates: Candidates, questions) -> Score:
-    """The score of a map on some questions, by their numbers."""
-    return _mean(per_question(question_map, candidates, questions))
+    return learnt, before, best, left_out
 
 
 def _mean(found: np.ndarray) -> Score:

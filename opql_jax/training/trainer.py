@@ -319,10 +319,8 @@ class Run:
 
     def lineage(self) -> dict:
         """See `lineage.describe_run`."""
-        config = self.config
-        return lineage_lib.describe_run(
-            self.task, self.prepared, config.seed, self.origin, self.bert_hash
-        )
+        run = self.task, self.prepared, self.config.seed
+        return lineage_lib.describe_run(*run, self.origin, self.bert_hash)
 
 
 def make_train_step(
@@ -458,7 +456,7 @@ def print_shapes(params, task: Task) -> None:
 
 
 def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
-    """Prints the size of checkpoints, how many a run writes, and how many it keeps."""
+    """Prints the size of checkpoints, and how many a run writes."""
     leaves = jax.tree.leaves((shapes.params, shapes.opt_state))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     times = [f'every {config.checkpoint_every:,} steps'] if config.checkpoint_every else []
@@ -467,10 +465,3 @@ def print_checkpoints(shapes: TrainState, config: TrainConfig) -> None:
     if config.checkpoint_every and not config.checkpoint_minutes:
         count = -(-config.num_steps // config.checkpoint_every)
         print(f'{count:,} of them, {count * size / 1e9:,.3g} GB written')
-    keep, share = config.keep_checkpoints, size / distributed.process_count() / 1e9
-    kept = 'all' if keep is None else f'{keep} ({keep * size / 1e9:.3g} GB)'
-    print(f'{kept} kept, and one more while it is written')
-    print(
-        f'a step waits while each host copies {share:.3g} GB from its devices; it is hashed and '
-        'written in the background'
-    )

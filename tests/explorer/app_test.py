@@ -4,7 +4,6 @@ import errno
 import html
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -42,41 +41,12 @@ def client(folder):
     return TestClient(app.make_app(folder), base_url='http://localhost')
 
 
-def snippets(page):
-    found = re.findall(r'<pre class="snippet"[^>]*>(.*?)</pre>', page.text, re.S)
-    return list(map(html.unescape, found))
-
-
 def citations(page):
     """The sentences that a page of answers cites, by their numbers from 1, and their links."""
     found = re.findall(r'<li id="cite-(\d+)" value="\1"><q>(.*?)</q> <cite><a href="(.*?)"', page)
     assert [number for number, _, _ in found] == [str(1 + at) for at in range(len(found))]
     plain = lambda text: html.unescape(re.sub('<.*?>', '', text))
     return [(plain(said), plain(link)) for _, said, link in found]
-
-
-QUERIES = ['Ingrid Solberg . directed . starring - Anna Weiss', 'Night Ferry . ^"directed" top 2']
-
-
-@pytest.mark.parametrize('asked', [QUESTION, *QUERIES])
-def test_query_python_and_http_that_find_it_are_shown(client, kb, asked, tmp_path, monkeypatch):
-    (link,) = re.findall('href="(/snippets[^"]*)"', client.get('/', params={'q': asked}).text)
-    query, python, http = snippets(client.get(html.unescape(link)))
-    best = client.get('/api/ask', params={'q': asked}).json()['answers'][0]['entity']
-    assert kb.query(query).names[0] == best
-    monkeypatch.chdir(tmp_path)  # it can be run anywhere
-    exec(python, made := {})
-    assert made.get('found', made.get('answer')).names[0] == best
-    curl = ['curl', '-G', 'http://localhost/api/ask', '--data-urlencode', f'q={asked}']
-    assert shlex.split(http) == curl
-
-
-def test_other_machines_are_not_told_where_the_folder_is(folder):
-    made = app.make_app(folder, {'kb.example', *guard.LOOPBACK}, token='key')
-    client = TestClient(made, base_url='http://kb.example')
-    page = client.get('/snippets', params={'q': QUESTION}, headers={'Authorization': 'Bearer key'})
-    assert "kb = opql_jax.open('films.kb')  # on the server" in snippets(page)[1]
-    assert str(folder.parent) not in html.unescape(page.text)
 
 
 def test_the_first_answer_is_told_with_its_citations_and_the_others_are_folded(client, kb):
@@ -161,8 +131,7 @@ def test_what_the_text_says_is_never_markup(client):
     for address in ('/', '/entities', '/documents', '/map', document):
         assert '<script' not in client.get(address).text.replace(ours, '')
     for query in (STRANGE, f'Ingrid Solberg . "{STRANGE}"'.replace('"1"', '1')):
-        for page in ('/', '/snippets'):
-            assert '<script' not in client.get(page, params={'q': query}).text.replace(ours, '')
+        assert '<script' not in client.get('/', params={'q': query}).text.replace(ours, '')
     assert STRANGE in words(client.get('/documents').text)
 
 

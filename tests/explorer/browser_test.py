@@ -43,7 +43,6 @@ PAGES = {
     'home': ('/', 200),
     'answers': (f'/?{urlencode({"q": QUESTION})}', 200),
     'answers to a query': (f'/?{urlencode({"q": QUERY})}', 200),
-    'answers for programs': (f'/snippets?{urlencode({"q": QUESTION})}', 200),
     'entity': (f'/entity?{urlencode({"name": "Ingrid Solberg"})}', 200),
     'entities': ('/entities', 200),
     'document': ('/document?id=solberg', 200),

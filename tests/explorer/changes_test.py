@@ -1,13 +1,13 @@
 """Pages that change the text: it is added, a document or a sentence is forgotten, and restored."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import html
 import re
 import resource
 import shutil
 import threading
-import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +16,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.corpus.documents import read_documents
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.kb.current import Current
-from opql_jax.kb.text import change_text
 from opql_jax.kb.text.change_text import add_text, remove_text
 
 from pages import words
@@ -64,12 +63,6 @@ def names(client):
 def documents(folder):
     text = KBFolder(folder).part(KBFolder(folder).read()['text'])
     return {document.id: document for document in read_documents(text / 'documents.parquet')}
-
-
-def digests(folder):
-    """Those of the documents of the newest version, by id, as forms have them."""
-    prepared = Current(folder).kb().prepared
-    return {name: views.digest(views.passages_of(prepared, name)) for name in documents(folder)}
 
 
 def test_a_text_is_added_its_facts_appear_and_it_is_forgotten_and_comes_back(client):
@@ -198,68 +191,21 @@ def test_pages_are_shown_while_more_changes_wait_than_pages_are_made_at_a_time(f
     assert [response.status_code for response in asyncio.run(run())] == [200] * 12 + [303] * 5
 
 
-def together(changes, *asked):
-    """What becomes of changes that are made in one version, by their places: a result or error."""
-    results = {}
-
-    def run(number):
-        try:
-            results[number] = asked[number]()
-        except BaseException as error:
-            results[number] = error
-
-    start = lambda number: threading.Thread(target=run, args=(number,), daemon=True)
-    threads = list(map(start, range(len(asked))))
-    with changes._lock:
-        for number, thread in enumerate(threads):
-            thread.start()
-            while len(changes._waiting) <= number:
-                time.sleep(0.01)
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    return [results[number] for number in range(len(asked))]
-
-
-def test_changes_that_wait_are_made_in_one_version_and_a_refused_one_leaves_the_others(folder):
-    changes, before, digest = Changes(folder), documents(folder), digests(folder)
-    last = re.findall(r'\S.*?\.(?= |$)', before['harbour'].text)[-1]
-    winter, summer, again, _, twice, cut, late = together(
-        changes,
-        lambda: changes.add('Winter Tide', TEXT),
-        lambda: changes.add('Summer Tide', TEXT.replace('Winter', 'Summer')),
-        lambda: changes.add('Winter Tide', TEXT),
-        lambda: changes.forget('ferry', digest['ferry']),
-        lambda: changes.forget('ferry', digest['ferry']),
-        lambda: changes.forget_sentence(last),
-        lambda: changes.forget('harbour', digest['harbour']),
-    )
-    after = documents(folder)
-    assert [after[name].title for name in (winter, summer)] == ['Winter Tide', 'Summer Tide']
-    assert str(again) == 'a document with this text is there already'
-    assert 'ferry' not in after and 'is not there any more' in str(twice)
-    assert cut is None and 'has another text now' in str(late)
-    assert after['harbour'].text == before['harbour'].text.removesuffix(last).strip()
-    assert KBFolder(folder).read()['text'] == 'text-2'
+def test_changes_that_are_sent_together_are_made_one_after_the_other(folder):
+    changes, before = Changes(folder), documents(folder)
+    digest = views.digest(views.passages_of(Current(folder).kb().prepared, 'ferry'))
+    asked = [
+        *(lambda: changes.add('Winter Tide', TEXT),) * 2,
+        *(lambda: changes.forget('ferry', digest),) * 2,
+    ]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        told = sorted(str(each.exception(60)) for each in [pool.submit(each) for each in asked])
+    assert told[0] == told[1] == 'None' and told[2] == 'a document with this text is there already'
+    assert 'is not there any more' in told[3]
+    assert {one.title for one in documents(folder).values()} >= {'Winter Tide'}
     while changes.last is not None:
         changes.undo(changes.last.id)
     assert list(documents(folder).items()) == list(before.items())
-
-
-@pytest.mark.parametrize('error', [OSError(28, 'No space left'), KeyboardInterrupt()])
-def test_what_ends_the_making_of_a_version_is_told_to_all_changes(folder, monkeypatch, error):
-    changes, before = Changes(folder), documents(folder)
-    asked = [lambda: changes.add('Winter Tide', TEXT)] * 3
-
-    def fail(*_):
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(change_text, 'make_parts', fail)
-        # Nor is the text there already, as two of them would be told if the first had come.
-        assert {type(told) for told in together(changes, *asked)} <= {type(error), RuntimeError}
-    assert documents(folder) == before and changes.last is None
-    assert [type(told) for told in together(changes, *asked)] == [str, InputError, InputError]
 
 
 def test_a_full_disk_is_told_and_changes_nothing_until_there_is_room(client, folder):

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from opql_jax.explorer import app
 
 PAGES = (
-    '/ /snippets /entity /entities /document /documents /map '
+    '/ /entity /entities /document /documents /map '
     '/api/ask /api/retrieve /api/document /openapi.json'
 ).split()
 FORMS = ['/add', '/forget', '/forget-sentence', '/undo']

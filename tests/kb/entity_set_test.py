@@ -10,7 +10,6 @@ import pytest
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.kb.sets.as_query import as_query
 from opql_jax.kb.text.question_plans import Step
 from opql_jax.kb.text.text_answerer import Entries
 
@@ -155,17 +154,3 @@ def test_a_query_is_trained_by_its_gradient(kb, directed):
 
     lower = {'directed': params['directed'] - 0.05 * jax.grad(loss)(params)['directed']}
     assert loss(lower) < loss(params) - 0.5
-
-
-@table("""
-    query | question
-    Night Ferry . ^directed | Who directed Night Ferry?
-    Tomas Lind . born | Where was Tomas Lind born?
-    {0} . films directed by . starred in | Who starred in the films directed by {0}?
-""")
-def test_the_query_follows_the_words_of_each_hop_and_finds_the_same(kb, query, question):
-    query, question = (text.format('Ingrid Solberg') for text in (query, question))
-    answer = kb.ask(question)
-    found = as_query(answer, kb.sets)
-    assert str(found).startswith(query)  # then a kind, where words alone find something else
-    assert found.names[0] == answer.names[0] and kb.query(str(found)) == found

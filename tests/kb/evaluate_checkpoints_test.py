@@ -1,27 +1,19 @@
-"""One checkpoint of a run evaluated, all that are there, or those that are still to come."""
+"""Checkpoints of a run evaluated, one by its step, or each as training saves it."""
 
 import json
 import shutil
-import types
 
 import numpy as np
 import pytest
 
 from opql_jax.kb.trained.question_sets import evaluate, evaluate_in_training
-from opql_jax.training import checkpoints, objectives
-from opql_jax.training.checkpoints import Checkpoints, each_step
+from opql_jax.training import objectives
+from opql_jax.training.checkpoints import Checkpoints
 
 import tiny_training
 from tiny_training import scalars
 
 SPLITS = ('1-hop/dev',)
-
-
-def save(workdir, *steps, keep=None, params=None, meta=None):
-    params = params or {'w': np.zeros(2, np.float32)}
-    with Checkpoints(workdir, keep=keep) as store:
-        for step in steps:
-            store.save(step, params, {'count': np.zeros(1)}, meta or {})
 
 
 @pytest.fixture(scope='module')
@@ -33,22 +25,18 @@ def kb(world, tmp_path_factory):
         shape = params['follower']['w_t'].shape
         w_t = np.random.default_rng(step).normal(size=shape).astype(np.float32)
         follower = {**params['follower'], 'w_t': w_t}
-        save(kb / 'follow', step, params={**params, 'follower': follower}, meta=meta)
+        with Checkpoints(kb / 'follow', keep=None) as store:
+            store.save(step, {**params, 'follower': follower}, {'count': np.zeros(1)}, meta)
     return kb
 
 
-def test_every_checkpoint_is_scored_as_it_is_alone(kb, tmp_path):
+def test_a_checkpoint_is_scored_by_its_step(kb, tmp_path):
     score = lambda folder, step=None: evaluate(
         kb=str(kb), output_dir=str(tmp_path / folder), questions=SPLITS, step=step
     )
-    found, alone = score('all', 'all'), {n: score(str(n), n) for n in (1, 20, 300)}
+    alone = {n: score(str(n), n) for n in (1, 20, 300)}
     assert len({values['1-hop/dev']['mrr'] for values in alone.values()}) == 3
-    for number in alone:
-        for name in (f'{number}/metrics.json', f'{number}/1-hop/dev.predictions.jsonl'):
-            assert (tmp_path / 'all' / name).read_bytes() == (tmp_path / name).read_bytes()
-    assert found == alone[300] == score('newest')
-    shown = scalars(tmp_path / 'all')['1-hop/dev/mrr']
-    assert shown == pytest.approx({n: values['1-hop/dev']['mrr'] for n, values in alone.items()})
+    assert score('newest') == alone[300]
 
 
 def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tmp_path):
@@ -63,16 +51,3 @@ def test_each_checkpoint_is_scored_and_logged_while_a_follower_is_trained(kb, tm
     for step, found in logged.items():
         metrics = json.loads((workdir / f'evaluation/{step}/metrics.json').read_text())
         assert found == pytest.approx(metrics[split]['mrr'])
-
-
-def test_new_ones_are_waited_for_until_none_has_come_for_some_time(tmp_path, monkeypatch):
-    run, now, coming = tmp_path / 'later', [0.0], {10: [1], 20: [2, 5, 6], 30: [7]}
-
-    def sleep(seconds):
-        now[0] += seconds
-        save(run, *coming.pop(now[0], []), keep=2)
-
-    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(checkpoints, 'time', clock)
-    # Of the second three 2 may be removed at any moment, and 5 soon.
-    assert list(each_step(run, 'new', patience=12.0)) == [1, 6, 7]

@@ -51,7 +51,7 @@ def main(prepared, model, memory, output, *names):
             continue
         if name == 'eval':
             predictions.CHUNK = 4
-            asked = dict(model='follower', questions=('1-hop/train', '2-hop/train'), step='all')
+            asked = dict(model='follower', questions=('1-hop/train', '2-hop/train'))
             to = str(pathlib.Path(output, name))
             evaluate(kb=str(pathlib.Path(model).parent), **parts, **asked, output_dir=to)
             continue

@@ -125,23 +125,6 @@ def _print(query: Query, tightness: int) -> str:
     return text if own >= tightness else f'({text})'
 
 
-def to_python(query: Query, tightness: int = _TOP) -> str:
-    """The same set in Python, made of `kb`; in parentheses if its place demands them."""
-    if isinstance(query, Entity):
-        return f'kb.entity({query.name!r})'
-    if isinstance(query, Combined):
-        own = _COMBINED[query.operator]
-        text = f'{to_python(query.left, own)} {query.operator} {to_python(query.right, own + 1)}'
-        return text if own >= tightness else f'({text})'
-    members = to_python(query.parts[0], _PATH)
-    if isinstance(query, Follow):
-        return f'{members}.follow({query.relation!r}{", inverse=True" * query.inverse})'
-    if isinstance(query, Where):
-        return f'{members}.where({query.field}={query.value!r})'
-    assert isinstance(query, Top)
-    return f'{members}.top({query.k})'
-
-
 def quoted(name: str) -> str:
     """A name as a query has it: in quotation marks if it would be read as something else."""
     if _PLAIN.fullmatch(name):

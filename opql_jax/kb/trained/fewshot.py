@@ -8,14 +8,12 @@ all candidates does not change a softmax over inner products.
 
 import functools
 import itertools
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from opql_jax.core import files, locks
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, check_choice
 from opql_jax.corpus.json_lines import write_json
 from opql_jax.data import markup
 from opql_jax.data import tokenizer as tokenizer_lib
@@ -70,19 +68,17 @@ def evaluate_fewshot(
         InputError: a bad file, model or argument, fewer than N relations with K + 1 different
             texts, or another process writes there.
     """
-    if embedding not in EMBEDDINGS:
-        known = ', '.join(map(repr, EMBEDDINGS))
-        raise InputError(f'embedding={embedding!r}: it is one of {known}')
+    check_choice('embedding', embedding, EMBEDDINGS)
     relations = as_tuple(relations)
     found, left_out = read_labelled(sentences)
     if missing := set(relations) - {s.relation for s in found}:
         raise InputError(f'relations: {sentences} has no sentence of {", ".join(sorted(missing))}')
     if relations:
         found = [s for s in found if s.relation in relations]
-    model = _model(model_dir, step, embedding)
-    fits = model.fits(found)
+    read_whole, embed_all, longest = _model(model_dir, step, embedding)
+    fits = read_whole(found)
     if too_long := fits.count(False):
-        left_out[f'more than {model.longest} tokens'] = too_long
+        left_out[f'more than {longest} tokens'] = too_long
     found = list(itertools.compress(found, fits))
     groups = group_by_relation([s.relation for s in found], [s.text for s in found], shots + 1)
     if alone := len(found) - sum(len(texts) for relation in groups for texts in relation):
@@ -107,7 +103,7 @@ def evaluate_fewshot(
         print(f'# {settings}')
         return {}
     with locks.writer(output_dir):
-        vectors = model.embed(found)
+        vectors = embed_all(found)
         accuracies = episode_accuracies(vectors, groups, ways, shots, episodes, seed)
         error = accuracies.std(ddof=1) / np.sqrt(episodes)
         out = {'accuracy': float(accuracies.mean()), 'standard_error': float(error), **settings}
@@ -121,26 +117,16 @@ def evaluate_fewshot(
     return out
 
 
-class _Model(NamedTuple):
-    """What is scored: which sentences it reads whole, their vectors [n, d], its limit in tokens."""
-
-    fits: Callable[[list[LabelledSentence]], list[bool]]
-    embed: Callable[[list[LabelledSentence]], np.ndarray]
-    longest: int | None = None
-
-
-def _model(model_dir, step, embedding) -> _Model:
-    """A released encoder, or what `_open` opens."""
+def _model(model_dir, step, embedding):
+    """Which sentences a model reads whole, their vectors [n, d], and its limit in tokens."""
     if embedding == 'pair':
         text_encoder = TextEncoder.load(model_dir)
-        return _Model(
-            fits=lambda sentences: [True] * len(sentences),
-            embed=lambda sentences: text_encoder.encode_pairs(*list(zip(*sentences))[:3]),
-        )
+        encode = lambda found: text_encoder.encode_pairs(*list(zip(*found))[:3])
+        return lambda found: [True] * len(found), encode, None
     encoder, params, tokenizer = _open(model_dir, step, embedding)
     special, read = tokenizer_lib.special_ids(tokenizer), functools.partial(tokenise, tokenizer)
     longest = min(max(bulk_encoding.LENGTHS), encoder.max_length)
-    return _Model(
+    return (
         lambda found: [len(p.tokens) + markup.MARKUP_ROOM <= longest for p in read(found)],
         lambda found: embed(encoder, params, read(found), special, embedding),
         longest,

@@ -18,8 +18,6 @@ from opql_jax.kb.answers import format_answer
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.prediction_record import prediction_record
 from opql_jax.kb.virtual_kb import VirtualKB
-from opql_jax.training.checkpoints import each_step
-from opql_jax.training.tensorboard import ScalarWriter
 
 
 def as_tuple(names: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -86,8 +84,7 @@ def evaluate(
     index: str | None = None,
     evidence: int = 1,
     show: int = 0,
-    step: int | str | None = None,
-    patience: float = 3600.0,
+    step: int | None = None,
     dry_run: bool = False,
 ) -> dict[str, dict]:
     """Answers question sets and scores the answers.
@@ -96,19 +93,17 @@ def evaluate(
     already, of the same questions, model, memory and settings, are scored and not made again.
 
     Args:
-        kb, text, model, memory, k, index: see `open_kb`.
+        kb, text, model, memory, k, index, step: see `open_kb`.
         questions: one set or several, see `load_questions`.
         output_dir: receives <set>.predictions.jsonl, <set>.cases.jsonl (wrong ones first) and
-            metrics.json; a file's set is named by its stem. Of several checkpoints each has a
-            folder there, and their metrics become TensorBoard scalars.
+            metrics.json; a file's set is named by its stem.
         needs: relations such as 'P57'; only questions that need one of these are asked (see
             `Question.needs`).
         predictions: scores this output of `infer`, or of t5x.infer over gin/t5x, for the one set,
             instead of answering again.
         evidence: see `write_answers`.
         show: questions of each set, from its start, that are printed with their hops and evidence.
-        step, patience: the checkpoint; the newest if None; or several, see `each_step`.
-        dry_run: only opens and counts, the first of several checkpoints.
+        dry_run: only opens and counts.
 
     Returns:
         {set: metrics}, see `evaluate_predictions`. Of a file that `convert_questions` wrote also
@@ -127,51 +122,29 @@ def evaluate(
         raise InputError('questions: two sets have the same name, and would have one result')
     if predictions and len(names) > 1:
         raise InputError('predictions are of one question set: name only that')
-    if predictions and isinstance(step, str):
-        raise InputError(f'predictions are of one checkpoint, and step={step!r} asks for several')
-
-    folder = KBFolder(kb)
-
-    def evaluate_one(step, directory):
-        opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k, index=index)
-        sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
-        if needs:
-            sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
-        for name, loaded in sets.items():
-            if not loaded:
-                raise InputError(f'{name} holds no questions that need {" or ".join(needs)}')
-            if dry_run:
-                print(f'# {name}: {len(loaded):,} questions{_over(opened)}')
-        if dry_run:
-            return {}
-        place = lambda name: files.path(predictions or directory / f'{name}.predictions.jsonl')
-        paths, metrics = {name: place(name) for name in sets}, {}
-        with distributed.writer(directory):
-            for name, loaded in () if predictions else sets.items():
-                write_answers(opened, loaded, paths[name], evidence)
-            if distributed.is_primary():
-                sources = {} if needs else names  # a report beside a file is of all its questions
-                metrics = _score(opened, sets, sources, paths, directory, show)
-            # JAX ends all processes when one has waited for some minutes at its end: the others
-            # wait for the scores here.
-            distributed.barrier(f'{directory} is scored')
-        return metrics
-
     output = files.path(output_dir)
-    if not isinstance(step, str):
-        return evaluate_one(step, output)
-    model_dir = folder.part(folder.choose(model=model)['model'])
+    opened = open_kb(kb, text=text, model=model, memory=memory, step=step, k=k, index=index)
+    sets = {name: load_questions(source, opened.prepared) for name, source in names.items()}
+    if needs:
+        sets = {name: [q for q in loaded if q.needs(needs)] for name, loaded in sets.items()}
+    for name, loaded in sets.items():
+        if not loaded:
+            raise InputError(f'{name} holds no questions that need {" or ".join(needs)}')
+        if dry_run:
+            print(f'# {name}: {len(loaded):,} questions{_over(opened)}')
     if dry_run:
-        return evaluate_one(next(each_step(model_dir, step, patience=0.0)), output)
-    metrics, writer = {}, None
-    for number in each_step(model_dir, step, patience):
-        metrics = evaluate_one(number, output / str(number))
-        if metrics:
-            # One for all steps: its file is named after the second it was made in.
-            writer = writer or ScalarWriter(str(output))
-            writer.write(number, _scalars(metrics))
-    if writer:
-        writer.close()
+        return {}
+    place = lambda name: files.path(predictions or output / f'{name}.predictions.jsonl')
+    paths, metrics = {name: place(name) for name in sets}, {}
+    with distributed.writer(output):
+        for name, loaded in () if predictions else sets.items():
+            write_answers(opened, loaded, paths[name], evidence)
+        if distributed.is_primary():
+            sources = {} if needs else names  # a report beside a file is of all its questions
+            metrics = _score(opened, sets, sources, paths, output, show)
+        # JAX ends all processes when one has waited for some minutes at its end: the others
+        # wait for the scores here.
+        distributed.barrier(f'{output} is scored')
     return metrics
 
 
@@ -192,19 +165,15 @@ def evaluate_in_training(
     def evaluate_checkpoint(step: int) -> dict[str, float]:
         output_dir = str(KBFolder(kb).part(model) / 'evaluation' / str(step))
         parts: dict[str, Any] = {'kb': kb, 'text': text, 'model': model, 'memory': memory}
-        return _scalars(evaluate(**parts, questions=questions, output_dir=output_dir, step=step))
+        results = evaluate(**parts, questions=questions, output_dir=output_dir, step=step)
+        return {
+            f'{name}/{metric}': value
+            for name, metrics in results.items()
+            for metric, value in metrics.items()
+            if isinstance(value, int | float)
+        }
 
     return evaluate_checkpoint
-
-
-def _scalars(results: dict[str, dict]) -> dict[str, float]:
-    """The metrics of {set: metrics} by names for TensorBoard."""
-    return {
-        f'{name}/{metric}': value
-        for name, metrics in results.items()
-        for metric, value in metrics.items()
-        if isinstance(value, int | float)
-    }
 
 
 def _over(kb: VirtualKB) -> str:

@@ -7,7 +7,9 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from opql_jax.core import files
 from opql_jax.core.errors import InputError, check_choice
+from opql_jax.data.questions import is_file
 from opql_jax.data.sources import align_passages
 from opql_jax.data.sources.align import AlignBatch, AlignSettings, AlignSource
 from opql_jax.data.sources.base import Source
@@ -39,7 +41,9 @@ class _Alignment(base.Objective):
         return dataclasses.replace(self, **changes).source(prepared, seed)
 
     def lineage(self, **changes):
-        return super().lineage(split=base.identify_questions(self.split), **changes)
+        # A file by its content, wherever it is.
+        split = files.sha256(self.split) if is_file(self.split) else self.split
+        return super().lineage(split=split, **changes)
 
     def loss(self, encoder, layout, params, batch, memory, rng):
         questions = base.encode_questions(encoder, params, batch.questions, base.fold_in(rng, 1))

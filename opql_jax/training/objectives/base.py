@@ -10,12 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data.kb_folder import KBFolder
 from opql_jax.data.prepared import Prepared
-from opql_jax.data.questions import QuestionBatch, is_file, load_questions
+from opql_jax.data.questions import QuestionBatch, load_questions
 from opql_jax.data.sources.base import Source
 from opql_jax.models.encoder import RelationEncoder
 from opql_jax.parallel.entity_table import Layout
@@ -141,11 +140,6 @@ def check_hops(name: str, questions: Sequence[Question], max_hops: int) -> None:
         raise InputError(
             f'{name}: question {deep[0].id} has {deep[0].hops} hops, max_hops is {max_hops}'
         )
-
-
-def identify_questions(questions: str) -> str:
-    """A lineage's value for questions: a split's name, or a file's SHA-256, wherever it is."""
-    return files.sha256(questions) if is_file(questions) else questions
 
 
 def dropout(rng, bucket: int | None = None) -> dict:
