@@ -119,6 +119,22 @@ def test_a_finished_knowledge_base_stays_as_it_is(folder, tmp_path, monkeypatch,
     assert content(tmp_path / 'kb') == before
 
 
+def test_an_index_that_was_cut_off_is_the_same_once_it_is_done(folder, tmp_path, monkeypatch):
+    from opql_jax.kb.text import index_text as module
+
+    def cut_off(*arguments, **options):
+        raise KeyboardInterrupt
+
+    whole = content(folder / 'kb')
+    for name in ('prepare', 'index_passages'):
+        monkeypatch.setattr(module, name, cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            index_text([folder / 'articles'], tmp_path / name, processes=1)
+        monkeypatch.undo()
+        index_text([folder / 'articles'], tmp_path / name, processes=1)
+        assert content(tmp_path / name) == whole
+
+
 def test_no_file_of_a_user_is_destroyed(folder, kb, tmp_path):
     questions = tmp_path / 'questions.jsonl'
     line = '{"id": "a", "question": "Who designed the Analytical Engine?"}\n'
