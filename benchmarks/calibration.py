@@ -2,23 +2,23 @@
 
 Also fits the weights in `opql_jax/kb/calibration.py`.
 
-python benchmarks/calibration_sets.py sets --data ../shared/data
-python benchmarks/calibration.py sets --json
+python benchmarks/calibration_sets.py --out sets --data ../shared/data
+python benchmarks/calibration.py --sets sets --json
 
 To the questions of each knowledge base belong some about its names that no text answers, such as
 for a shoe size. Questions that compare or are out of reach are left out: they have no score of
 their own.
 
 Lines `set` have, for each set, the weights being fitted to the others: the share of right first
-answers and of right ones among five; the expected calibration error (10 bins) of first answers,
-`ece`, and that of all questions, `ece_of_all`, as those without an answer have none that is right;
-how many of those that are sure are right, and of the right ones how many are sure; and of the
-questions without an answer how many have a sure one. Sets of the same text, `KIN`, are left out
-together. The last lines, `weights`, have those that all sets give. Lines `used` have the scores of
-each set with the weights that are in use. `reader` says whether the reader's part is looked at,
-which takes several times as long and is left out without `--reader`.
+answers and of right ones among five; the expected calibration error (10 bins) of first answers to
+all questions, `ece_of_all`, as those without an answer have none that is right; how many are sure
+and right; and of the questions without an answer how many have a sure one. Sets of the same text,
+`KIN`, are left out together. The last lines, `weights`, have those that all sets give. Lines `used`
+have the scores of each set with the weights that are in use. With `--reader` its part is looked at,
+too, which takes several times as long.
 """
 
+import argparse
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,15 +27,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.optimize
 import scipy.special
-from timing import make_parser, show
+from timing import run
 
 import opql_jax
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.corpus.questions import Question
 from opql_jax.kb import calibration
-from opql_jax.kb.answers import Answer
 from opql_jax.kb.text import comparison, question_plans
 from opql_jax.kb.text.candidates import features
 from opql_jax.kb.text.stated import left
@@ -72,31 +70,27 @@ class Asked(NamedTuple):
 Sets = Mapping[str, Sequence[Asked]]
 
 
-def main() -> None:
-    """Prints the lines."""
-    parser = make_parser(__doc__, reader=(False, 'look at the part of the reader, too'))
-    parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
-    options = parser.parse_args()
-    with_reader = (True, False) if options.reader else (False,)
-    of_reader: dict[bool, dict[str, list[Asked]]] = {has_reader: {} for has_reader in with_reader}
-    for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
-        kbs = sorted(folder.glob('*.kb'))
-        found = [one for kb in kbs for one in asked_of_kb(kb, options.reader)]
-        for has_reader, sets in of_reader.items():
-            sets[folder.name] = [one[has_reader] for one in found]
-    for has_reader, sets in of_reader.items():
+def measure(options: argparse.Namespace) -> Iterator[dict]:
+    """The lines without the reader, and with it if that is wanted."""
+    folders = sorted(path for path in options.sets.iterdir() if path.is_dir())
+    answered = {
+        folder.name: [
+            one for kb in sorted(folder.glob('*.kb')) for one in asked_of_kb(kb, options.reader)
+        ]
+        for folder in folders
+    }
+    for has_reader in (True, False) if options.reader else (False,):
+        sets = {name: [one[has_reader] for one in of] for name, of in answered.items()}
         chances = calibration.read_probabilities if has_reader else calibration.probabilities
         used = calibration.READ if has_reader else calibration.FOLLOWED
+        text = lambda name: KIN.get(name, name)
         for name, asked in sets.items():
-            text = lambda name: KIN.get(name, name)
             others = {other: of for other, of in sets.items() if text(other) != text(name)}
-            fitted = fit_to(others or sets, has_reader)
-            for measure, weights in (('set', fitted), ('used', used)):
-                of = [one.left * chances(one.features, weights) for one in asked]
-                line = {'measure': measure, 'set': name, 'reader': has_reader}
-                show(line | scores(asked, of), options.json)
+            for of, weights in (('set', fit_to(others or sets, has_reader)), ('used', used)):
+                found = [one.left * chances(one.features, weights) for one in asked]
+                yield {'measure': of, 'set': name, 'reader': has_reader} | scores(asked, found)
         told = {of: round(weight, 3) for of, weight in fit_to(sets, has_reader).items()}
-        show({'measure': 'weights', 'reader': has_reader} | told, options.json)
+        yield {'measure': 'weights', 'reader': has_reader} | told
 
 
 def asked_of_kb(folder: pathlib.Path, has_reader: bool) -> Iterator[dict[bool, Asked]]:
@@ -136,31 +130,29 @@ def asked_together(
 
         def ask(rows, names, answer, ids):
             is_right = [not right.isdisjoint(map(fold, of)) for of in names]
-            of = left_of(kb, question, answer, ids)
-            return Asked(rows, np.array(is_right, bool), bool(right), of)
+            # Of the probabilities of those looked at some is left.
+            whole = dataclasses.replace(answer, store=kb.store, question=question)
+            best = answer.entities[:LOOKED_AT].tolist()
+            kept = np.array([left(whole, one) if one in best else 1.0 for one in ids])
+            return Asked(rows, np.array(is_right, bool), bool(right), kept)
 
         entities = followed.answer.entities.tolist()
         rows = answerer.followed_features(question, followed)
-        names = [[kb.vocab.names[entity]] for entity in entities]
-        asked_of = {False: ask(rows, names, followed.answer, entities)}
+        name_of = kb.vocab.names
+        asked_of = {False: ask(rows, [[name_of[i]] for i in entities], followed.answer, entities)}
         if read is not None:
             candidates = answerer.candidates(question, followed, read)
             answer = answerer.score(question, followed, read)
-            names, ids = [], []
-            for one in candidates:
-                is_entity = one.entity >= 0
-                names.append([one.text, *([kb.vocab.names[one.entity]] if is_entity else [])])
-                ids.append(one.entity if is_entity else -1 - answer.phrases.index(one.text))
+            ids = [
+                one.entity if one.entity >= 0 else -1 - answer.phrases.index(one.text)
+                for one in candidates
+            ]
+            names = [
+                [one.text, *([name_of[i]] if i >= 0 else [])] for one, i in zip(candidates, ids)
+            ]
             rows = features(candidates, read, followed.path)
             asked_of[True] = ask(rows, names, answer, ids)
         yield asked_of
-
-
-def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.ndarray:
-    """What is left of the probabilities of an answer's entities, of which some are looked at."""
-    answer = dataclasses.replace(answer, store=kb.store, question=question)
-    best = answer.entities[:LOOKED_AT].tolist()
-    return np.array([left(answer, one) if one in best else 1.0 for one in ids])
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
@@ -232,19 +224,17 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
     best = np.array([chance[0] if len(chance) else 0.0 for chance, _ in ranked])
     first, five = (np.array([right[:k].any() for _, right in ranked], bool) for k in (1, 5))
     known, sure = np.array([one.answerable for one in asked], bool), best >= calibration.SURE
-    share = lambda of: of.mean() if of.size else np.nan
     measured = {
-        'hits@1': share(first[known]),
-        'hits@5': share(five[known]),
-        'ece': calibration_error(best[known], first[known]),
-        'ece_of_all': calibration_error(best, first),  # nothing unanswerable is right
-        'sure': share(sure[known]),
-        'sure_right': share(first[known & sure]),
-        'right_sure': share(sure[known & first]),
-        'unanswerable_sure': share(sure[~known]),
+        'hits@1': first[known],
+        'hits@5': five[known],
+        'sure': sure[known],
+        'sure_right': first[known & sure],
+        'unanswerable_sure': sure[~known],
     }
-    told = {name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)}
-    return {'questions': int(known.sum()), **told}
+    told = {name: round(float(of.mean()), 3) for name, of in measured.items() if of.size}
+    # Nothing that is unanswerable is right.
+    error = round(calibration_error(best, first), 3)
+    return {'questions': int(known.sum()), **told, 'ece_of_all': error}
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
@@ -255,4 +245,9 @@ def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
 
 
 if __name__ == '__main__':
-    main()
+    run(
+        __doc__,
+        measure,
+        sets=(pathlib.Path('sets'), 'what calibration_sets.py wrote'),
+        reader=(False, 'look at the part of the reader, too'),
+    )
