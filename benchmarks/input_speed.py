@@ -3,13 +3,15 @@
 The text is generated: full pieces, with at least as many mentions as hyperlinks give Wikipedia.
 """
 
+import argparse
 import pathlib
 import tempfile
 import time
 import types
+from collections.abc import Iterator
 
 import numpy as np
-from timing import make_parser, show
+from timing import run
 
 from opql_jax.data import passage_records
 from opql_jax.data.markup import TokenisedPassage
@@ -59,26 +61,18 @@ def made_entries(columns, rng) -> EntryIndex:
     return EntryIndex(columns['topic'][first], columns['target'][first], passages)
 
 
-def main() -> None:
-    """Prints a line for each objective."""
-    sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
-    parser = make_parser(__doc__, **{name: (count, 'how many') for name, count in sizes.items()})
-    options = parser.parse_args()
-    rng = np.random.default_rng(0)
+def measure(options: argparse.Namespace) -> Iterator[dict]:
+    """A line for each objective."""
+    rng, buckets = np.random.default_rng(0), ((128, ROWS),)
     with tempfile.TemporaryDirectory() as folder:
         text = made_text(pathlib.Path(folder), options.pieces, options.entities, rng)
-        settings = RelationSettings(
-            'groups', 'mentions', rows=ROWS, buckets=((128, ROWS),), max_context=16
-        )
+        settings = RelationSettings('groups', 'mentions', ROWS, buckets=buckets, max_context=16)
+        entries = made_entries(text.pairs, rng)
         sources = {
-            'entities': EntitySource(text, ROWS, buckets=((128, ROWS),)),
+            'entities': EntitySource(text, ROWS, buckets=buckets),
             'relations': RelationSource(text, settings),
             'lm_cloze': ClozeSource(
-                text,
-                entries=made_entries(text.pairs, rng),
-                rows=ROWS,
-                topics=16,
-                buckets=((144, ROWS),),
+                text, entries=entries, rows=ROWS, topics=16, buckets=((144, ROWS),)
             ),
         }
         for name, source in sources.items():
@@ -87,10 +81,10 @@ def main() -> None:
             for step in range(options.batches):
                 source[step]
             seconds = (time.process_time() - started) / options.batches
-            line = {'objective': name, 'ms': round(1000 * seconds, 1)}
-            line['rows_per_second'] = round(ROWS / seconds)
-            show(line, options.json)
+            speed = round(ROWS / seconds)
+            yield {'objective': name, 'ms': round(1000 * seconds, 1), 'rows_per_second': speed}
 
 
 if __name__ == '__main__':
-    main()
+    sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
+    run(__doc__, measure, **{name: (count, 'how many') for name, count in sizes.items()})

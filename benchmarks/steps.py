@@ -32,14 +32,14 @@ import pathlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 # PyTorch wants a part of the memory.
 os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 import jax
 import numpy as np
-from timing import chosen, make_parser, medians, show, torch_device
+from timing import chosen, medians, over, run, torch_device
 
 import gin
 from opql_jax.core.distributed import describe_devices
@@ -165,21 +165,17 @@ class TorchStep:
             attention_probs_dropout_prob=encoder.dropout_rate,
             attn_implementation='sdpa',
         )
-        project = lambda inputs, outputs: torch.nn.Linear(inputs, outputs, bias=False)
-        self.torch, hidden = torch, encoder.hidden_size
-        self.model = torch.nn.ModuleDict(
-            {
-                'bert': transformers.BertModel(config, add_pooling_layer=False),
-                'w_r': project(2 * hidden, encoder.relation_dim),
-                'w_e': project(hidden, encoder.entity_dim),
-                'entity_table': project(encoder.entity_dim, entities),
-            }
-        ).train()
-        self.device = torch.device(device)
-        self.model.to(self.device)
-        self.autocast = functools.partial(
-            torch.autocast, device, torch.bfloat16, enabled=encoder.dtype == 'bfloat16'
-        )
+        project, hidden = functools.partial(torch.nn.Linear, bias=False), encoder.hidden_size
+        parts = {
+            'bert': transformers.BertModel(config, add_pooling_layer=False),
+            'w_r': project(2 * hidden, encoder.relation_dim),
+            'w_e': project(hidden, encoder.entity_dim),
+            'entity_table': project(encoder.entity_dim, entities),
+        }
+        self.torch, self.device = torch, torch.device(device)
+        self.model = torch.nn.ModuleDict(parts).train().to(self.device)
+        enabled = encoder.dtype == 'bfloat16'
+        self.autocast = lambda: torch.autocast(device, torch.bfloat16, enabled=enabled)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.01, fused=True
         )
@@ -188,21 +184,20 @@ class TorchStep:
     def loss(self):
         """L_rel + L_el, as in `models.losses`, of a batch in which every slot is used."""
         torch, model = self.torch, self.model
-        column = lambda name: torch.from_numpy(getattr(self.bucket, name)).to(self.device)
-        tokens, topic, target = column('tokens').long(), column('topic'), column('target')
-        entities = column('context_entities').long().flatten()
+        column = lambda name: torch.from_numpy(getattr(self.bucket, name)).to(self.device).long()
+        tokens, topic, target = map(column, ('tokens', 'topic', 'target'))
         states = model['bert'](tokens, attention_mask=(tokens != 0).long()).last_hidden_state
         rows = torch.arange(len(tokens), device=self.device)
-        relations = model['w_r'](
-            torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1)
-        )
+        of_pair = [states[rows, column(marker)] for marker in ('r1', 'r2')]
+        relations = model['w_r'](torch.cat(of_pair, dim=1))
         others = ~torch.eye(len(tokens), dtype=bool, device=self.device)
         positives = (topic[:, None] == topic) & (target[:, None] == target) & others
         log_probs = (relations @ relations.T).masked_fill(~others, -1e30).log_softmax(dim=1)
         count = positives.sum(dim=1)
         loss = -torch.where(positives, log_probs, 0.0).sum(dim=1) / count.clamp(min=1)
-        mentions = states[rows[:, None], column('context_positions').long()].flatten(0, 1)
+        mentions = states[rows[:, None], column('context_positions')].flatten(0, 1)
         scores = model['entity_table'](model['w_e'](mentions))
+        entities = column('context_entities').flatten()
         linking = torch.nn.functional.cross_entropy(scores, entities)
         return loss.sum() / (count > 0).sum() + linking
 
@@ -264,8 +259,8 @@ def measure_language_model(options) -> dict:
         with_memory = objective(memory_dir='memory', mode=mode)
         steps[mode] = Step(with_memory, encoder, entities, batch, memory)
     seconds = medians(steps, calls=7, limit=120)
-    over = {mode: round(seconds[mode] / seconds['memory_off'], 3) for mode in MODES}
-    return {'entries': entries, 'step_seconds': seconds, 'on_over_off': over}
+    on = over(seconds, 'memory_off')
+    return {'entries': entries, 'step_seconds': seconds, 'on_over_off': on}
 
 
 # ---- Checkpoints ----
@@ -299,26 +294,26 @@ def measure_saves(options) -> dict:
     return {name: round(value, 5) for name, value in told.items()}
 
 
-SUBJECTS = {
-    'relations': measure_relations,
-    'lm': measure_language_model,
-    'saves': measure_saves,
-}
+def lines(options) -> Iterator[dict]:
+    """The line of a subject."""
+    if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is used where it is named
+        jax.config.update('jax_platforms', 'cpu')
+        if options.threads:  # before JAX starts
+            os.environ['NPROC'] = str(options.threads)
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options.threads :])
+            import torch
+
+            torch.set_num_threads(options.threads)
+    line = chosen(options, 'subject', 'model', 'rows', 'length', 'entities', 'dtype', 'threads')
+    yield line | {'devices': describe_devices()} | SUBJECTS[options.subject](options)
 
 
-def confine(threads: int) -> None:
-    """Gives this process, JAX and PyTorch so many cores; call it before JAX starts."""
-    os.environ['NPROC'] = str(threads)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    import torch
+SUBJECTS = {'relations': measure_relations, 'lm': measure_language_model, 'saves': measure_saves}
 
-    torch.set_num_threads(threads)
-
-
-def main() -> None:
-    """Prints the line of a subject."""
-    parser = make_parser(
+if __name__ == '__main__':
+    run(
         __doc__,
+        dict.fromkeys(SUBJECTS, lines),
         model=('minilm', 'in gin/models'),
         rows=(32, 'of a batch'),
         length=(64, 'tokens of a row'),
@@ -326,18 +321,5 @@ def main() -> None:
         entries=(200_000, "of the language model's memory"),
         dtype=('float32', "of our transformer's computation"),
         threads=(0, 'cores of a CPU that are used; all if 0'),
+        folder=(str, "for checkpoints; the system's temporary one if left out"),
     )
-    parser.add_argument('subject', choices=SUBJECTS)
-    parser.add_argument('--folder', help="for checkpoints; the system's temporary one if left out")
-    options = parser.parse_args()
-    if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is used where it is named
-        jax.config.update('jax_platforms', 'cpu')
-        if options.threads:
-            confine(options.threads)
-    measured = SUBJECTS[options.subject](options)
-    line = chosen(options, 'subject', 'model', 'rows', 'length', 'entities', 'dtype', 'threads')
-    show(line | {'devices': describe_devices()} | measured, options.json)
-
-
-if __name__ == '__main__':
-    main()

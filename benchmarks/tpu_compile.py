@@ -36,22 +36,20 @@ os.environ.update(
     ALLOW_MULTIPLE_LIBTPU_LOAD='1',  # else one process of a machine may compile
 )
 
+import collections
 import functools
 import importlib.util
 import math
 import re
-import sys
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, received_bytes
 from jax.experimental import topologies
 from jax.sharding import NamedSharding
 from steps import cloze_batch, make_encoder, make_params, make_task, relation_batch
-from timing import chosen, make_parser, show
+from timing import chosen, run
 
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
@@ -77,9 +75,9 @@ MODE = 'approx'
 
 
 class Program(NamedTuple):
-    """A function, shapes of its arguments on a chip mesh, and what a chip must read and compute."""
+    """A jitted function, shapes of its arguments on a mesh, and what a chip reads and computes."""
 
-    function: object
+    function: jax.stages.Wrapped
     arguments: tuple
     bytes: float
     flops: float
@@ -114,15 +112,13 @@ def search_program(mesh, options, queries: int) -> Program:
     layout = QueryLayout.of(queries, mesh)
     query = functools.partial(array, mesh, layout.spec, jnp.float32, queries)
     entities = options.entities + -options.entities % row_devices(mesh)
-    arguments = (
-        sharded_memory(mesh, options),
-        array(mesh, ROWS, jnp.float32, entities, options.entity_dim),
-        Queries(query(options.entity_dim), query(options.relation_dim)),
-    )
+    table = array(mesh, ROWS, jnp.float32, entities, options.entity_dim)
+    asked = Queries(query(options.entity_dim), query(options.relation_dim))
     numbers = options.entries / row_devices(mesh) * (options.relation_dim + options.entity_dim)
     of_slice = queries * row_devices(mesh) / mesh.size if layout.shared else queries
-    run = lambda *arguments: search.top_k(*arguments, options.k)
-    return Program(run, arguments, 2 * numbers, 2 * of_slice * numbers)
+    top_k = jax.jit(lambda *arguments: search.top_k(*arguments, options.k))
+    arguments = sharded_memory(mesh, options), table, asked
+    return Program(top_k, arguments, 2 * numbers, 2 * of_slice * numbers)
 
 
 def step_program(
@@ -135,11 +131,9 @@ def step_program(
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        spec = state.sharding_spec(path, x.shape, layout, task.trainable)
-        if spec != ROWS:
-            return array(mesh, spec, x.dtype, *x.shape)
-        rows, *others = x.shape  # of the entity table, which is padded
-        return array(mesh, spec, x.dtype, rows + -rows % row_devices(mesh), *others)
+        spec, (rows, *others) = state.sharding_spec(path, x.shape, layout, task.trainable), x.shape
+        padded = rows + -rows % row_devices(mesh) if spec == ROWS else rows  # the entity table
+        return array(mesh, spec, x.dtype, padded, *others)
 
     batch = jax.tree.map(lambda x: array(mesh, batch_spec(mesh), x.dtype, *x.shape), batch)
     arguments = jax.tree.map_with_path(placed, start), batch, memory
@@ -150,33 +144,32 @@ def step_program(
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
 
-def encoder_of(options, *dims: str):
-    """The encoder, some of whose dimensions are options."""
-    fields = {'max_length': options.length, 'dtype': 'bfloat16', **chosen(options, *dims)}
-    return make_encoder(options.model, **fields)
-
-
 def relations_program(mesh, options) -> Program:
     """A step of relation pretraining: L_rel, and L_el of two mentions a row over all entities."""
-    encoder = encoder_of(options, 'entity_dim')
+    sizes = chosen(options, 'entity_dim')
+    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
     batch = relation_batch(options.rows * mesh.size, options.length, options.entities)
     return step_program(mesh, options, Relations(), encoder, batch, positions=4, products=2)
 
 
 def language_model_program(mesh, options) -> Program:
     """A step of the language model on clozes, as in gin/experiments/paper/lm_cloze.gin."""
-    rows, encoder = options.rows * mesh.size, encoder_of(options, 'entity_dim', 'relation_dim')
+    sizes, rows, topics = (
+        chosen(options, 'entity_dim', 'relation_dim'),
+        options.rows * mesh.size,
+        16,
+    )
+    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
     objective = Cloze(
         rows=rows,
         k=options.k,
-        topics=16,
+        topics=topics,
         mixing='embeddings',
         score_gold=False,
         entity_layer=4,
         memory_dir='memory',  # any path: it says that there is a memory
         mode=MODE,
     )
-    topics = objective.topics
     batch = cloze_batch(rows, options.length, topics, options.entities, options.entries)
     # With all entities: the hidden mention and the topics in the entity memory, and the topics
     # again, each in two products (scores and their mean); the answer in one.
@@ -185,52 +178,118 @@ def language_model_program(mesh, options) -> Program:
     return step_program(mesh, options, objective, encoder, batch, None, products, memory)
 
 
-def programs(mesh, options) -> Iterator[tuple[dict, Program]]:
-    """What was asked for, and what is printed with it."""
-    if options.program == 'search':
-        for queries in options.queries:
-            yield {'queries': queries}, search_program(mesh, options, queries)
-    else:
-        of = {'relations': relations_program, 'lm': language_model_program}
-        yield {}, of[options.program](mesh, options)
+# ---- What the compiled text says ----
+
+_COLLECTIVE = re.compile(
+    r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\('
+)
+# The name and the lines of each computation.
+_COMPUTATION = re.compile(r'^(?:ENTRY )?%([\w.-]+) \(.*\{\n((?:  .*\n)*)\}', re.MULTILINE)
+_ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 
 
-# ---- What the compiler says ----
+def _arrays(shapes: str) -> Iterator[tuple[int, int]]:
+    """The numbers of each array, and bytes of one."""
+    for bits, dims in _ARRAY.findall(shapes):
+        yield math.prod(int(n) for n in dims.split(',') if n), int(bits or 8) // 8  # a bool: a byte
 
 
-def report(program: Program, chip: str, mesh) -> dict:
-    """Compiles a program for a kind of chip, and reads off what is told of it."""
-    size, bandwidth = MEMORY[chip]
+def collectives(text: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, numbers and bytes of one of each array that a collective of a program makes.
+
+    A TPU overlaps some with other work, and repeats each in what runs meanwhile and where it ends:
+    they count where they begin. `all-reduce-scatter` is its name for a sum of which each device
+    keeps a part; it makes the whole of it inside.
+    """
+    for name, body in _COMPUTATION.findall(text):
+        if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
+            continue
+        for shapes, kind in _COLLECTIVE.findall(body):
+            if name.startswith('all-reduce-scatter'):
+                kind = 'all-reduce-scatter'
+            yield from ((kind, *size) for size in _arrays(shapes))
+
+
+def received_bytes(text: str, devices: int) -> dict[str, int]:
+    """Bytes that a device receives in one run, by kind of collective."""
+    received: collections.Counter[str] = collections.Counter()
+    for kind, count, size in collectives(text):
+        # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one
+        # device's share.
+        times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
+        of = kind.replace('all-reduce-scatter', 'reduce-scatter')
+        received[of] += round(times * (devices - 1) / devices * count * size)
+    return dict(received)
+
+
+def bytes_of_other_slices(text: str) -> int:
+    """Bytes that a TPU receives from other slices in one run, through their hosts."""
+    received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
+    return sum(map(math.prod, _arrays(' '.join(received))))
+
+
+def estimated_cycles(text: str) -> int:
+    """Cycles that the TPU compiler estimates for a run; instructions without an estimate count 0.
+
+    A loop's body counts as often as it runs up to a constant, as those of `lax.scan` and
+    `fori_loop` do, else once; of a condition the branch that takes longest counts.
+    """
+    computations = dict(_COMPUTATION.findall(text))
+    cycles: dict[str, int] = {}
+    names = lambda pattern, text: re.findall(pattern.replace('NAME', r'%([\w.-]+)'), text)
+    # Callers, and last the entry, stand after what they call.
+    for name, body in computations.items():
+        cycles[name] = sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body)))
+        cycles[name] += sum(cycles[of] for of in names('(?:calls|to_apply)=NAME', body))
+        for condition, inner in names(r' while\(.*\bcondition=NAME, body=NAME', body):
+            limit = re.findall(r'= [su]32\[\]\S* constant\((\d+)\)', computations[condition])
+            cycles[name] += cycles[inner] * (int(limit[0]) if len(limit) == 1 else 1)
+        branches = re.findall(r'branch_computations=\{(.*?)\}', body)
+        branches += re.findall(r'true_computation=\S+ false_computation=\S+', body)
+        for of in branches:
+            cycles[name] += max(cycles[branch] for branch in names('NAME', of))
+    return cycles[name]
+
+
+def report(options) -> Iterator[dict]:
+    """Compiles programs for a topology; a line with what is read off each."""
+    if not importlib.util.find_spec('libtpu'):
+        raise SystemExit("the TPU compiler is missing: python -m pip install -e '.[tpu-aot]'")
+    topology = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[options.topology])
+    mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
+    size, bandwidth = MEMORY[options.topology.split('-')[0]]
     peak = peak_flops(mesh.devices.flat[0].device_kind)
-    started = time.perf_counter()
-    jitted = program.function if hasattr(program.function, 'lower') else jax.jit(program.function)
-    compiled = jitted.lower(*program.arguments).compile()
-    spent = time.perf_counter() - started
-    memory, text = compiled.memory_analysis(), compiled.as_text()
-    roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
-    if roofline is None or not math.isfinite(roofline) or roofline <= 0:
-        roofline = None
-    limit = max(program.bytes / bandwidth, program.flops / peak)
-    return {
-        'argument_bytes': memory.argument_size_in_bytes,
-        'temporary_bytes': memory.temp_size_in_bytes,
-        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
-        'received_bytes': received_bytes(text, row_devices(mesh)),
-        'bytes_of_other_slices': bytes_of_other_slices(text),
-        'largest_collective': largest_exchanged(text),
-        'loops': len(re.findall(r' while\(', text)),
-        'roofline_seconds': roofline,
-        'limit_seconds': limit,
-        'ratio': roofline and round(roofline / limit, 2),
-        'estimated_cycles': estimated_cycles(text),
-        'compile_seconds': round(spent, 1),
-    }
+    for queries in options.queries if options.subject == 'search' else [None]:
+        line = chosen(options, 'topology', 'subject') | ({'queries': queries} if queries else {})
+        program = PROGRAMS[options.subject](mesh, options, *([queries] if queries else []))
+        compiled = program.function.lower(*program.arguments).compile()
+        memory, text = compiled.memory_analysis(), compiled.as_text()
+        roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
+        if roofline is None or not math.isfinite(roofline) or roofline <= 0:
+            roofline = None
+        limit = max(program.bytes / bandwidth, program.flops / peak)
+        yield line | {
+            'argument_bytes': memory.argument_size_in_bytes,
+            'temporary_bytes': memory.temp_size_in_bytes,
+            'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
+            'received_bytes': received_bytes(text, row_devices(mesh)),
+            'bytes_of_other_slices': bytes_of_other_slices(text),
+            'largest_collective': max((count for _, count, _ in collectives(text)), default=0),
+            'loops': len(re.findall(r' while\(', text)),
+            'roofline_seconds': roofline,
+            'limit_seconds': limit,
+            'ratio': roofline and round(roofline / limit, 2),
+            'estimated_cycles': estimated_cycles(text),
+        }
 
 
-def main() -> None:
-    """Prints a line for each program."""
-    parser = make_parser(
+PROGRAMS = {'search': search_program, 'relations': relations_program, 'lm': language_model_program}
+
+if __name__ == '__main__':
+    run(
         __doc__,
+        dict.fromkeys(PROGRAMS, report),
+        topology=(tuple(TOPOLOGIES), 'the chips'),
         queries=([1, 64, 1024], 'of a search'),
         entries=(1_600_000, 'of the memory'),
         entities=(1_000_000, 'rows of the entity table'),
@@ -241,19 +300,3 @@ def main() -> None:
         rows=(32, 'of a chip, in a step'),
         length=(64, 'tokens of a row'),
     )
-    parser.add_argument('program', choices=('search', 'relations', 'lm'))
-    parser.add_argument('--topology', choices=TOPOLOGIES, default='v5e-8')
-    options = parser.parse_args()
-    if not importlib.util.find_spec('libtpu'):
-        told = "the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'"
-        print(f'skipped: {told}', file=sys.stderr)
-        return
-    topology = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[options.topology])
-    mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
-    for what, program in programs(mesh, options):
-        line = chosen(options, 'topology', 'program') | what
-        show(line | report(program, options.topology.split('-')[0], mesh), options.json)
-
-
-if __name__ == '__main__':
-    main()
