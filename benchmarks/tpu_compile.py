@@ -131,9 +131,10 @@ def step_program(
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        spec, (rows, *others) = state.sharding_spec(path, x.shape, layout, task.trainable), x.shape
-        padded = rows + -rows % row_devices(mesh) if spec == ROWS else rows  # the entity table
-        return array(mesh, spec, x.dtype, padded, *others)
+        spec, shape = state.sharding_spec(path, x.shape, layout, task.trainable), list(x.shape)
+        if spec == ROWS:  # the entity table, which is padded
+            shape[0] += -shape[0] % row_devices(mesh)
+        return array(mesh, spec, x.dtype, *shape)
 
     batch = jax.tree.map(lambda x: array(mesh, batch_spec(mesh), x.dtype, *x.shape), batch)
     arguments = jax.tree.map_with_path(placed, start), batch, memory
