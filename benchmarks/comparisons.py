@@ -348,11 +348,5 @@ def _trex(path: pathlib.Path) -> Iterator[tuple[dict, list[Fact]]]:
 
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        {'make': write, 'ask': ask},
-        data=DATA,
-        questions=(pathlib.Path('questions.jsonl'), 'those that are made or asked'),
-        texts=(pathlib.Path('texts.jsonl'), 'the documents that they need'),
-        kb=(str, 'what is asked'),
-    )
+    files = {'questions': pathlib.Path('questions.jsonl'), 'texts': pathlib.Path('texts.jsonl')}
+    run(__doc__, {'make': write, 'ask': ask}, data=DATA, kb=str, **files)

@@ -86,5 +86,4 @@ def measure(options: argparse.Namespace) -> Iterator[dict]:
 
 
 if __name__ == '__main__':
-    sizes = {'pieces': 20_000, 'entities': 20_000, 'batches': 10}
-    run(__doc__, measure, **{name: (count, 'how many') for name, count in sizes.items()})
+    run(__doc__, measure, pieces=20_000, entities=20_000, batches=10)

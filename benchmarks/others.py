@@ -8,7 +8,8 @@ all-MiniLM-L6-v2 in a folder, and a clone of LinearRAG with what it imports. One
 left out. Each indexes the same documents, with their titles, and ranks them for the same questions
 on the CPU, in a process of its own that imports nothing else. CPU seconds are those of all cores;
 `peak_gb` is the memory of that process and of the largest one that it started. Questions are timed
-in a second round. `over_baseline` divides by the first system.
+in a second round. `over_baseline` divides by the first system. `percent` is the share of questions
+and passages, `row` says of which set.
 """
 
 import multiprocessing
@@ -146,13 +147,6 @@ def _sentence_encoder(options):
 SYSTEMS = {'bm25s': _bm25s, 'minilm': _minilm, 'linearrag': _linearrag, 'opql': _opql}
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        compare,
-        data=DATA,
-        percent=(100.0, 'of questions and passages'),
-        systems=(list(SYSTEMS), 'in the order in which they run'),
-        minilm=(str, 'the folder of a sentence encoder'),
-        linearrag=(str, 'a clone of LinearRAG, which reads with --minilm'),
-        row=(tuple(LINEARRAG), 'the questions'),
-    )
+    rows, systems = tuple(LINEARRAG), list(SYSTEMS)
+    chosen = {'row': rows, 'percent': 100.0, 'systems': systems, 'minilm': str, 'linearrag': str}
+    run(__doc__, compare, data=DATA, **chosen)

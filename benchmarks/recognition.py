@@ -59,5 +59,4 @@ def score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
 
 
 if __name__ == '__main__':
-    options = {'documents': (int, 'how many; all if not given')}
-    run(__doc__, measure, data=(DATA[0] / 'redocred', 'the folder of documents.json'), **options)
+    run(__doc__, measure, data=DATA / 'redocred', documents=int)

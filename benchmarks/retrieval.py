@@ -6,6 +6,7 @@ python benchmarks/retrieval.py evidence --kb KB --questions FILE --json
 rank      The weights of `opql_jax.retrieval.rank.WEIGHTS`, fitted to the questions of all sets of
           the recipe `retrieval`, whose steps are run as far as they are needed; each set counts
           alike. Before that they are fitted to each half of the questions, and score the other.
+          `out` is the recipe's folder, `percent` a share of questions and passages.
 evidence  Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should
           have no supporting document in the knowledge base, as users ask about what a text does not
           say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half
@@ -183,12 +184,5 @@ def weights_of_evidence(ranked: Sequence[Ranked]) -> evidence.Weights:
 
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        {'rank': fit_ranking, 'evidence': fit_evidence},
-        data=DATA,
-        out=(pathlib.Path('runs/retrieval'), 'the folder of the recipe'),
-        percent=(100.0, 'of questions and passages'),
-        kb=(str, 'whose passages may be evidence'),
-        questions=(str, 'a file'),
-    )
+    subjects, out = {'rank': fit_ranking, 'evidence': fit_evidence}, pathlib.Path('runs/retrieval')
+    run(__doc__, subjects, data=DATA, out=out, percent=100.0, kb=str, questions=str)

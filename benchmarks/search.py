@@ -5,7 +5,8 @@ python benchmarks/search.py follow --queries 1,256 --json
 python benchmarks/search.py index --json
 JAX_PLATFORMS=cuda,cpu python benchmarks/search.py memory --matrix 8192 --json
 
-Half of `dim` is the relation's, half the entity's; an entity is the topic of 32 rows on average.
+A memory has so many `rows` of `dim` numbers, half of them the relation's, half the entity's, which
+is the topic of 32 rows on average. `k` rows are found for each of so many `queries` of a call.
 
 memory  `concatenated` is the exact search over keys of `dim` numbers per row. `product` computes
         scores of at most 256 queries at a time and discards them. FAISS (`pip install faiss-cpu`)
@@ -248,12 +249,5 @@ def search_index(options) -> Iterator[dict]:
 
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        {'memory': search_memory, 'follow': follow_topics, 'index': search_index},
-        rows=(1_600_000, 'entries of the memory'),
-        dim=(512, 'numbers of a key'),
-        queries=([1, 64, 1024], 'queries of a call'),
-        k=(32, 'entries found for a query'),
-        matrix=(0, 'rows of the product that sets the limit of a device'),
-    )
+    subjects = {'memory': search_memory, 'follow': follow_topics, 'index': search_index}
+    run(__doc__, subjects, rows=1_600_000, dim=512, queries=[1, 64, 1024], k=32, matrix=0)

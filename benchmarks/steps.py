@@ -4,8 +4,9 @@ python benchmarks/steps.py relations --rows 32 --length 64 --threads 1 --json
 python benchmarks/steps.py lm --model tiny --rows 64 --length 96 --entities 40000 --json
 python benchmarks/steps.py saves --model base --rows 4 --entities 100000 --folder /mnt/runs --json
 
-A step is forward, backward, clipping and AdamW over a random batch, with dropout 0.1. An
-accelerator is used where JAX_PLATFORMS names it, such as cuda,cpu.
+A step is forward, backward, clipping and AdamW over a random batch of so many `rows` of `length`
+tokens, with dropout 0.1. `model` is a file of gin/models, `dtype` of our transformer. Of a CPU all
+cores are used, or so many `threads`; an accelerator where JAX_PLATFORMS names it: cuda,cpu.
 
 relations  Relation pretraining against the same step in PyTorch with transformers, over an encoder,
            W_r, W_e and an entity table of the same size: L_rel over all rows, without padding, and
@@ -14,8 +15,8 @@ relations  Relation pretraining against the same step in PyTorch with transforme
            sees. On a CPU both keep freed memory, as `opql_jax.train` does. `ratio` is ours over
            theirs in sequences per second. `mfu`, of accelerators, is of the nominal bfloat16 peak,
            by the FLOPs of `opql_jax.models.flops` times 3.
-lm         The language model (`Cloze`): one hidden mention and two topics that query. `on_over_off`
-           are seconds with a memory, by the mode of its search, over those without.
+lm         The language model (`Cloze`): one hidden mention, two topics that query `entries`.
+           `on_over_off` are seconds with a memory, by the mode of its search, over those without.
 saves      Relation pretraining with a checkpoint among the steps: `waited_seconds` until the state
            is copied, so that training may go on; `lost_seconds` also what steps took longer until
            it was whole on disk; `share` is that of an interval of 20 minutes.
@@ -66,20 +67,12 @@ MINUTES, STEPS = 20, 5
 
 def relation_batch(rows: int, length: int, entities: int) -> RelationBatch:
     """A batch of one bucket, with two mentions of each pair and no padding."""
-    rng = np.random.default_rng(0)
+    rng, pair = np.random.default_rng(0), np.arange(rows, dtype=np.int32) // 2
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
-    pair = np.arange(rows, dtype=np.int32) // 2
-    bucket = batching.PairBucket(
-        tokens=10 + integers(VOCABULARY - 10, length),
-        r1=integers(length),
-        r2=integers(length),
-        topic=pair,
-        target=pair,
-        anchor=np.ones(rows, bool),
-        context_positions=integers(length, CONTEXT),
-        context_entities=integers(entities, CONTEXT),
-    )
-    return RelationBatch((bucket,))
+    tokens, r1, r2 = 10 + integers(VOCABULARY - 10, length), integers(length), integers(length)
+    context = integers(length, CONTEXT), integers(entities, CONTEXT)
+    anchor = np.ones(rows, bool)
+    return RelationBatch((batching.PairBucket(tokens, r1, r2, pair, pair, anchor, *context),))
 
 
 def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> ClozeBatch:
@@ -96,15 +89,9 @@ def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int
         gold=integers(entries, topics, 4),
         passage=np.arange(rows, dtype=np.int32),
     )
-    bucket = TextBucket(
-        texts,
-        topic=integers(entities, topics),
-        absent=rng.random((rows, topics)) < 0.5,
-        label=integers(entities),
-        answers=integers(entities, 1),
-        left_out=np.zeros(rows, np.int32),
-    )
-    return ClozeBatch((bucket,))
+    topic, absent = integers(entities, topics), rng.random((rows, topics)) < 0.5
+    answers = integers(entities), integers(entities, 1), np.zeros(rows, np.int32)
+    return ClozeBatch((TextBucket(texts, topic, absent, *answers),))
 
 
 def make_encoder(model: str, **fields) -> RelationEncoder:
@@ -232,9 +219,7 @@ def measure_relations(options) -> dict:
         flops = encoder_flops(encoder, (options.rows, options.length), 2 + CONTEXT)
         flops *= TRAINING_OVER_FORWARD / jax.device_count()
         line['mfu'] = round(flops / seconds['ours'] / peak, 3)
-    if 'torch' in seconds:
-        line['ratio'] = round(seconds['torch'] / seconds['ours'], 2)
-    return line
+    return line | ({'ratio': over(seconds, 'ours')['torch']} if device else {})
 
 
 # ---- The language model ----
@@ -276,21 +261,18 @@ def measure_saves(options) -> dict:
         return time.perf_counter() - started
 
     step()  # which compiles
-    with (
-        tempfile.TemporaryDirectory(dir=options.folder) as folder,
-        Checkpoints(folder, keep=1) as checkpoints,
-    ):
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, Checkpoints(folder, 1) as kept:
         for number in (1, 2):
             usual = statistics.median(timed(step) for _ in range(STEPS))
             parts = step.state.params, step.state.opt_state
-            waited = timed(lambda: checkpoints.save(number, *parts, {'step': number}))
-            slower = 0.0
-            while not (checkpoints.directory / str(number)).exists():
-                slower += timed(step) - usual
-            checkpoints.wait()
+            waited = timed(lambda: kept.save(number, *parts, {'step': number}))
+            lost = waited
+            while not (kept.directory / str(number)).exists():
+                lost += timed(step) - usual
+            kept.wait()
     told = {'gigabytes': sum(leaf.nbytes for leaf in jax.tree.leaves(step.state)) / 1e9}
-    told |= {'step_seconds': usual, 'waited_seconds': waited, 'lost_seconds': waited + slower}
-    told['share'] = told['lost_seconds'] / (60 * MINUTES)
+    told |= {'step_seconds': usual, 'waited_seconds': waited, 'lost_seconds': lost}
+    told['share'] = lost / (60 * MINUTES)
     return {name: round(value, 5) for name, value in told.items()}
 
 
@@ -311,15 +293,6 @@ def lines(options) -> Iterator[dict]:
 SUBJECTS = {'relations': measure_relations, 'lm': measure_language_model, 'saves': measure_saves}
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        dict.fromkeys(SUBJECTS, lines),
-        model=('minilm', 'in gin/models'),
-        rows=(32, 'of a batch'),
-        length=(64, 'tokens of a row'),
-        entities=(2_000, 'rows of the entity table'),
-        entries=(200_000, "of the language model's memory"),
-        dtype=('float32', "of our transformer's computation"),
-        threads=(0, 'cores of a CPU that are used; all if 0'),
-        folder=(str, "for checkpoints; the system's temporary one if left out"),
-    )
+    sizes = {'rows': 32, 'length': 64, 'entities': 2_000, 'entries': 200_000}
+    others = {'dtype': 'float32', 'threads': 0, 'folder': str}
+    run(__doc__, dict.fromkeys(SUBJECTS, lines), model='minilm', **sizes, **others)

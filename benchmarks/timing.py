@@ -12,38 +12,35 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-DATA = pathlib.Path('../shared/data'), 'the folder of the data sets'
+DATA = pathlib.Path('../shared/data')
 # A subject of a benchmark: from its options the lines that it prints.
 Subject = Callable[[argparse.Namespace], Iterable[dict]]
 
 
-def run(doc: str, subjects: Mapping[str, Subject] | Subject, **options: tuple[Any, str]) -> None:
+def run(doc: str, subjects: Mapping[str, Subject] | Subject, **options: Any) -> None:
     """Reads the command line of a benchmark, and prints each result of its subject.
 
-    Help shows `doc` as it is written; --json prints a result on a line. Each of `options` is a
-    default and what it means. Its type is that of the default, or it is a type without a default; a
-    list is written with commas, a tuple has the choices, the first by default, and False is a
-    switch.
+    Help shows `doc`, which says what options are; --json prints a result on a line. An option is of
+    the type of its default, or is a type without a default; a list is written with commas, a tuple
+    has the choices, the first by default, and False is a switch.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if isinstance(subjects, Mapping):
         parser.add_argument('subject', choices=subjects)
-    for name, (default, meaning) in {'json': (False, 'a line for each result'), **options}.items():
+    for name, default in {'json': False, **options}.items():
         one = default[0] if isinstance(default, (list, tuple)) else default
         kind: Any = one if isinstance(one, type) else type(one)
         how: dict[str, Any] = {'type': kind, 'default': None if kind is one else one}
         if default is False:
             how = {'action': 'store_true'}
         elif isinstance(default, list):
-            how = {
-                'type': lambda text, kind=kind: [*map(kind, text.split(','))],
-                'default': default,
-            }
+            parse = lambda text, kind=kind: [kind(each) for each in text.split(',')]
+            how = {'type': parse, 'default': default}
         elif isinstance(default, tuple):
             how['choices'] = default
-        parser.add_argument(f'--{name}', help=meaning, **how)
+        parser.add_argument(f'--{name}', help=f'default: {how.get("default", False)}', **how)
     given = parser.parse_args()
     subject = subjects[given.subject] if isinstance(subjects, Mapping) else subjects
     for line in subject(given):
@@ -72,10 +69,8 @@ def torch_device() -> str | None:
     import jax
     import torch
 
-    platform = jax.default_backend()
-    if platform == 'gpu':
-        return 'cuda' if torch.cuda.is_available() else None
-    return 'cpu' if platform == 'cpu' else None
+    device = {'gpu': 'cuda', 'cpu': 'cpu'}.get(jax.default_backend())
+    return device if device != 'cuda' or torch.cuda.is_available() else None
 
 
 def medians(

@@ -6,7 +6,7 @@ python benchmarks/tpu_compile.py relations --topology v5p-16 --rows 32 --length 
 
 Nothing runs: a program is compiled for the chips of a topology from shapes alone: a search of the
 memory in mode `approx`, a step of relation pretraining, or one of the language model in the paper's
-form, over a memory. Its line has
+form, over a memory. A step has so many `rows` of a chip, of `length` tokens. Its line has
 
     argument_bytes, temporary_bytes  of a chip; `fits`: both together are less than its memory
     received_bytes          what a chip receives from chips of its slice, by kind of collective
@@ -287,17 +287,7 @@ def report(options) -> Iterator[dict]:
 PROGRAMS = {'search': search_program, 'relations': relations_program, 'lm': language_model_program}
 
 if __name__ == '__main__':
-    run(
-        __doc__,
-        dict.fromkeys(PROGRAMS, report),
-        topology=(tuple(TOPOLOGIES), 'the chips'),
-        queries=([1, 64, 1024], 'of a search'),
-        entries=(1_600_000, 'of the memory'),
-        entities=(1_000_000, 'rows of the entity table'),
-        relation_dim=(256, 'numbers of a relation'),
-        entity_dim=(256, 'numbers of an entity'),
-        k=(32, 'entries found for a query'),
-        model=('base', 'in gin/models'),
-        rows=(32, 'of a chip, in a step'),
-        length=(64, 'tokens of a row'),
-    )
+    memory = {'entries': 1_600_000, 'relation_dim': 256, 'entity_dim': 256, 'k': 32}
+    step = {'model': 'base', 'rows': 32, 'length': 64, 'entities': 1_000_000}
+    programs, chips = dict.fromkeys(PROGRAMS, report), tuple(TOPOLOGIES)
+    run(__doc__, programs, topology=chips, queries=[1, 64, 1024], **memory, **step)

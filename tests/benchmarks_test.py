@@ -19,8 +19,8 @@ BENCHMARKS = pathlib.Path(__file__).parents[1] / 'benchmarks'
 TINY = {
     name: (field, options)
     for name, field, options in examples("""
-    calibration | bias | --sets {folder}/sets
-    calibration_sets | questions | --out {folder} --data {data} --sets articles --questions 12
+    calibration weights | bias | --folder {folder}/sets
+    calibration sets | questions | --folder {folder} --data {data} --sets articles --questions 12
     comparisons ask | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
     input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
     others | over_baseline | --percent 1 --data {data}
@@ -57,7 +57,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     field, options = TINY[name]
-    prepare = {'calibration': _films, 'ask': _comparisons, 'evidence': _evidence}
+    prepare = {'weights': _films, 'ask': _comparisons, 'evidence': _evidence}
     prepare = prepare.get(name.split()[-1])
     needs_data = '{data}' in options or name == 'comparisons ask'
     data = request.getfixturevalue('shared_data') if needs_data else None
