@@ -35,7 +35,11 @@ from opql_jax.corpus.name_resolution import fold, without_brackets
 COUNT, OF_A_DOCUMENT = 100, 3
 SEED = 0
 WORDINGS = tomllib.loads(pathlib.Path(__file__).with_suffix('.toml').read_text(encoding='utf-8'))
-NOUNS, OF_THINGS = WORDINGS['nouns'], WORDINGS['nouns_of_things']
+# What the first hop leads to: people and things.
+NOUNS = dict(P57='director', P50='author', P86='composer', P175='performer', P22='father')
+NOUNS['P26'] = 'spouse'
+OF_THINGS = dict(P264='record label', P127='owner', P178='developer', P176='manufacturer')
+OF_THINGS['P749'] = 'parent organisation'
 FOUNDED, COUNTRY = 'P571', 'P17'
 # The type of entities that no label says it of, by the relation.
 OF_TYPE = dict(P569='PER', P570='PER', P27='PER', P571='ORG', P577='MISC', P17='LOC')
@@ -63,14 +67,6 @@ class Fact(NamedTuple):
     tail: Entity
 
 
-class Known(NamedTuple):
-    """An entity, the document that tells of it, and the year or country that this gives it."""
-
-    entity: Entity
-    document: str
-    value: int | str
-
-
 class Made(NamedTuple):
     """A question that was made: its kind, the documents that state it, and its right answers."""
 
@@ -80,6 +76,8 @@ class Made(NamedTuple):
     documents: tuple[str, ...]
 
 
+# An entity, the document that tells of it, and the year or country that this gives it.
+Known = collections.namedtuple('Known', 'entity document value')
 # With the wording of each.
 Questions = Iterator[tuple[str, Made]]
 

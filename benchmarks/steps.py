@@ -1,8 +1,9 @@
-"""Training steps: against PyTorch's, with a memory against without, and what checkpoints cost.
+"""Training steps against PyTorch's, with and without a memory, and their input and checkpoints.
 
 python benchmarks/steps.py relations --rows 32 --length 64 --threads 1 --json
 python benchmarks/steps.py lm --model tiny --rows 64 --length 96 --entities 40000 --json
 python benchmarks/steps.py saves --model base --rows 4 --entities 100000 --folder /mnt/runs --json
+python benchmarks/steps.py input --json
 
 A step is forward, backward, clipping and AdamW over a random batch of so many `rows` of `length`
 tokens, with dropout 0.1. `model` is a file of gin/models, `dtype` of our transformer. Of a CPU all
@@ -11,15 +12,17 @@ cores are used, or so many `threads`; an accelerator where JAX_PLATFORMS names i
 relations  Relation pretraining against the same step in PyTorch with transformers, over an encoder,
            W_r, W_e and an entity table of the same size: L_rel over all rows, without padding, and
            L_el of two context mentions per row over all entities. PyTorch runs `BertModel` eagerly
-           with its fastest attention ('sdpa') and the fused AdamW, on a CPU or on a GPU that it
-           sees. On a CPU both keep freed memory, as `opql_jax.train` does. `ratio` is ours over
-           theirs in sequences per second. `mfu`, of accelerators, is of the nominal bfloat16 peak,
-           by the FLOPs of `opql_jax.models.flops` times 3.
+           with its fastest attention ('sdpa') and the fused AdamW. On a CPU both keep freed memory,
+           as `opql_jax.train` does. `ratio` is theirs over ours in seconds. `mfu`, of accelerators,
+           is of the nominal bfloat16 peak, by the FLOPs of `opql_jax.models.flops` times 3.
 lm         The language model (`Cloze`): one hidden mention, two topics that query `entries`.
            `on_over_off` are seconds with a memory, by the mode of its search, over those without.
 saves      Relation pretraining with a checkpoint among the steps: `waited_seconds` until the state
            is copied, so that training may go on; `lost_seconds` also what steps took longer until
            it was whole on disk; `share` is that of an interval of 20 minutes.
+input      `milliseconds` of CPU time that a batch of 512 rows takes a core at the paper's shapes,
+           by objective. The text is generated: as many full `pieces` as entities, with at least as
+           many mentions as hyperlinks give Wikipedia.
 """
 
 from opql_jax.training import malloc
@@ -33,6 +36,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+import types
 from collections.abc import Callable, Iterator
 
 # PyTorch wants a part of the memory.
@@ -40,14 +44,17 @@ os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 import jax
 import numpy as np
-from timing import chosen, medians, over, run, torch_device
+from timing import chosen, medians, milliseconds, over, run, torch_device
 
 import gin
 from opql_jax.core.distributed import describe_devices
-from opql_jax.data import batching
+from opql_jax.data import batching, passage_records
 from opql_jax.data.lm_markup import TextBucket, Texts
-from opql_jax.data.sources.cloze import ClozeBatch
-from opql_jax.data.sources.relations import RelationBatch
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
+from opql_jax.data.sources.entities import EntitySource
+from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
+from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
@@ -63,6 +70,8 @@ VOCABULARY, CONTEXT = 30_000, 2  # words, and context mentions of a row
 TOPICS, K = 2, 32  # of the language model: mentions of a row that query, and entries found
 # Minutes between checkpoints; steps before one, whose median is the usual time.
 MINUTES, STEPS = 20, 5
+# Of input: tokens of a piece, rows of a batch, and batches.
+TOKENS, ROWS, BATCHES = 122, 512, 10
 
 
 def relation_batch(rows: int, length: int, entities: int) -> RelationBatch:
@@ -276,6 +285,72 @@ def measure_saves(options) -> dict:
     return {name: round(value, 5) for name, value in told.items()}
 
 
+# ---- Input ----
+
+
+def made_text(folder: pathlib.Path, pieces: int, rng) -> types.SimpleNamespace:
+    """A prepared text as sources read it: full pieces with 2 to 20 mentions of skewed entities."""
+    passages, pairs = [], []
+    for number in range(pieces):
+        count = int(np.clip(rng.poisson(8), 2, 20))
+        starts = np.sort(rng.choice(TOKENS // 3, count, replace=False)).astype(np.int32) * 3
+        found = (pieces * rng.random(count) ** 3).astype(np.int32)
+        tokens = rng.integers(10, VOCABULARY, TOKENS, dtype=np.int32)
+        ends = starts + rng.integers(1, 4, count, dtype=np.int32)
+        passages.append(TokenisedPassage(tokens, starts, ends, found))
+        i, j = (axis.ravel() for axis in np.mgrid[:count, :count])
+        kept = found[i] != found[j]
+        pairs.append(np.stack([found[i], found[j], np.full(count * count, number), i, j])[:, kept])
+    passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, passages))
+    table = np.concatenate(pairs, axis=1)
+    table = table[:, np.lexsort((table[1], table[0]))].astype(np.int32)
+    columns = dict(zip(('topic', 'target', 'passage', 'topic_mention', 'target_mention'), table))
+    return types.SimpleNamespace(
+        records=passage_records.PassageRecords(folder / 'text'),
+        special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7),
+        pairs=columns,
+    )
+
+
+def made_entries(columns, rng) -> EntryIndex:
+    """A memory of half of the pairs, each read in up to five pieces."""
+    key = columns['topic'].astype(np.int64) << 32 | columns['target']
+    _, first = np.unique(key, return_index=True)
+    first = first[rng.random(len(first)) < 0.5]
+    passages = rng.choice(columns['passage'], (len(first), 5))
+    passages[:, 0] = columns['passage'][first]
+    return EntryIndex(columns['topic'][first], columns['target'][first], passages)
+
+
+def measure_input(options) -> dict:
+    """CPU time of a batch of each objective."""
+    rng, buckets, spent = np.random.default_rng(0), ((128, ROWS),), {}
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        text = made_text(pathlib.Path(folder), options.pieces, rng)
+        settings = RelationSettings('groups', 'mentions', ROWS, buckets=buckets, max_context=16)
+        entries, longer = made_entries(text.pairs, rng), ((144, ROWS),)
+        sources = {
+            'entities': EntitySource(text, ROWS, buckets=buckets),
+            'relations': RelationSource(text, settings),
+            'lm_cloze': ClozeSource(text, entries=entries, rows=ROWS, topics=16, buckets=longer),
+        }
+        for name, source in sources.items():
+            source[0]
+            started = time.process_time()
+            for step in range(BATCHES):
+                source[step]
+            spent[name] = (time.process_time() - started) / BATCHES
+    return {'milliseconds': milliseconds(spent)}
+
+
+SUBJECTS = {
+    'relations': measure_relations,
+    'lm': measure_language_model,
+    'saves': measure_saves,
+    'input': measure_input,
+}
+
+
 def lines(options) -> Iterator[dict]:
     """The line of a subject."""
     if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is used where it is named
@@ -290,9 +365,7 @@ def lines(options) -> Iterator[dict]:
     yield line | {'devices': describe_devices()} | SUBJECTS[options.subject](options)
 
 
-SUBJECTS = {'relations': measure_relations, 'lm': measure_language_model, 'saves': measure_saves}
-
 if __name__ == '__main__':
     sizes = {'rows': 32, 'length': 64, 'entities': 2_000, 'entries': 200_000}
-    others = {'dtype': 'float32', 'threads': 0, 'folder': str}
+    others = {'pieces': 20_000, 'dtype': 'float32', 'threads': 0, 'folder': str}
     run(__doc__, dict.fromkeys(SUBJECTS, lines), model='minilm', **sizes, **others)

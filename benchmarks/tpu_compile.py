@@ -71,7 +71,7 @@ TOPOLOGIES = {
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
     'v5e-8x2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
 }
-MODE = 'approx'
+MODE, TOPICS = 'approx', 16
 
 
 class Program(NamedTuple):
@@ -121,11 +121,28 @@ def search_program(mesh, options, queries: int) -> Program:
     return Program(top_k, arguments, 2 * numbers, 2 * of_slice * numbers)
 
 
-def step_program(
-    mesh, options, objective, encoder, batch, positions: int | None, products: int, memory=None
-) -> Program:
-    """A step of training; `positions` as of `encoder_flops`, so many `products` of a row with E."""
-    layout = Layout(mesh, options.entities)
+def step_program(mesh, options) -> Program:
+    """A step of relation pretraining, or of the language model on clozes.
+
+    L_rel, and L_el of two mentions a row over all entities; or as in
+    gin/experiments/paper/lm_cloze.gin.
+    """
+    rows, layout = options.rows * mesh.size, Layout(mesh, options.entities)
+    sizes = chosen(options, *('entity_dim', 'relation_dim')[: 1 + (options.subject == 'lm')])
+    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
+    # Positions of the last layer that are read, and products of a row with all entities.
+    objective, positions, products, memory = Relations(), 4, 2, None
+    if options.subject == 'lm':
+        # The hidden mention and the topics in the entity memory, and the topics again, each in two
+        # products (scores and their mean); the answer in one.
+        positions, products = None, 2 * (1 + TOPICS) + 2 * TOPICS + 1
+        memory = sharded_memory(mesh, options, passages=True)
+        read = {'memory_dir': 'memory', 'mode': MODE}  # any path: it says that there is a memory
+        mixed = {'mixing': 'embeddings', 'score_gold': False, 'entity_layer': 4}
+        objective = Cloze(rows=rows, k=options.k, topics=TOPICS, **mixed, **read)
+        batch = cloze_batch(rows, options.length, TOPICS, options.entities, options.entries)
+    else:
+        batch = relation_batch(rows, options.length, options.entities)
     task, optimizer = make_task(objective, encoder, layout), make_optimizer(1000)
     params = functools.partial(make_params, objective, encoder, options.entities)
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
@@ -137,46 +154,11 @@ def step_program(
         return array(mesh, spec, x.dtype, *shape)
 
     batch = jax.tree.map(lambda x: array(mesh, batch_spec(mesh), x.dtype, *x.shape), batch)
-    arguments = jax.tree.map_with_path(placed, start), batch, memory
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
-    rows = options.rows * mesh.size
     flops = encoder_flops(encoder, (rows, options.length), positions)
     flops += 2 * products * rows * options.entities * encoder.entity_dim
+    arguments = jax.tree.map_with_path(placed, start), batch, memory
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
-
-
-def relations_program(mesh, options) -> Program:
-    """A step of relation pretraining: L_rel, and L_el of two mentions a row over all entities."""
-    sizes = chosen(options, 'entity_dim')
-    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
-    batch = relation_batch(options.rows * mesh.size, options.length, options.entities)
-    return step_program(mesh, options, Relations(), encoder, batch, positions=4, products=2)
-
-
-def language_model_program(mesh, options) -> Program:
-    """A step of the language model on clozes, as in gin/experiments/paper/lm_cloze.gin."""
-    sizes, rows, topics = (
-        chosen(options, 'entity_dim', 'relation_dim'),
-        options.rows * mesh.size,
-        16,
-    )
-    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
-    objective = Cloze(
-        rows=rows,
-        k=options.k,
-        topics=topics,
-        mixing='embeddings',
-        score_gold=False,
-        entity_layer=4,
-        memory_dir='memory',  # any path: it says that there is a memory
-        mode=MODE,
-    )
-    batch = cloze_batch(rows, options.length, topics, options.entities, options.entries)
-    # With all entities: the hidden mention and the topics in the entity memory, and the topics
-    # again, each in two products (scores and their mean); the answer in one.
-    products = 2 * (1 + topics) + 2 * topics + 1
-    memory = sharded_memory(mesh, options, passages=True)
-    return step_program(mesh, options, objective, encoder, batch, None, products, memory)
 
 
 # ---- What the compiled text says ----
@@ -260,19 +242,19 @@ def report(options) -> Iterator[dict]:
     mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
     size, bandwidth = MEMORY[options.topology.split('-')[0]]
     peak = peak_flops(mesh.devices.flat[0].device_kind)
-    for queries in options.queries if options.subject == 'search' else [None]:
+    for queries in options.queries if options.subject == 'search' else [0]:
         line = chosen(options, 'topology', 'subject') | ({'queries': queries} if queries else {})
-        program = PROGRAMS[options.subject](mesh, options, *([queries] if queries else []))
-        compiled = program.function.lower(*program.arguments).compile()
+        made = search_program(mesh, options, queries) if queries else step_program(mesh, options)
+        compiled = made.function.lower(*made.arguments).compile()
         memory, text = compiled.memory_analysis(), compiled.as_text()
         roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
         if roofline is None or not math.isfinite(roofline) or roofline <= 0:
             roofline = None
-        limit = max(program.bytes / bandwidth, program.flops / peak)
+        limit, held = max(made.bytes / bandwidth, made.flops / peak), memory.argument_size_in_bytes
         yield line | {
-            'argument_bytes': memory.argument_size_in_bytes,
+            'argument_bytes': held,
             'temporary_bytes': memory.temp_size_in_bytes,
-            'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
+            'fits': held + memory.temp_size_in_bytes < size,
             'received_bytes': received_bytes(text, row_devices(mesh)),
             'bytes_of_other_slices': bytes_of_other_slices(text),
             'largest_collective': max((count for _, count, _ in collectives(text)), default=0),
@@ -284,10 +266,9 @@ def report(options) -> Iterator[dict]:
         }
 
 
-PROGRAMS = {'search': search_program, 'relations': relations_program, 'lm': language_model_program}
-
 if __name__ == '__main__':
     memory = {'entries': 1_600_000, 'relation_dim': 256, 'entity_dim': 256, 'k': 32}
     step = {'model': 'base', 'rows': 32, 'length': 64, 'entities': 1_000_000}
-    programs, chips = dict.fromkeys(PROGRAMS, report), tuple(TOPOLOGIES)
-    run(__doc__, programs, topology=chips, queries=[1, 64, 1024], **memory, **step)
+    programs = dict.fromkeys(('search', 'relations', 'lm'), report)
+    chips, queries = tuple(TOPOLOGIES), [1, 64, 1024]
+    run(__doc__, programs, topology=chips, queries=queries, **memory, **step)

@@ -22,7 +22,6 @@ TINY = {
     calibration weights | bias | --folder {folder}/sets
     calibration sets | questions | --folder {folder} --data {data} --sets articles --questions 12
     comparisons ask | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
-    input_speed | rows_per_second | --pieces 800 --entities 300 --batches 1
     others | over_baseline | --percent 1 --data {data}
     recognition | precision | --documents 3 --data {data}/redocred
     retrieval evidence | weights | --questions {folder}/asked.jsonl --kb {films}
@@ -32,6 +31,7 @@ TINY = {
     search index | exact_over_scann | --rows 20000 --dim 16 --queries 1,3 --k 4
     steps relations | ratio | --model tiny --rows 16 --length 16 --threads 1
     steps lm | on_over_off | --model tiny --entries 300 --entities 50 --rows 8 --length 16
+    steps input | milliseconds | --pieces 800
     steps saves | lost_seconds | --model tiny --entities 300 --rows 16 --length 16
     tpu_compile search | estimated_cycles | {tpu} --relation_dim 64 --queries 8
     tpu_compile lm | estimated_cycles | {tpu} --relation_dim 64 --model minilm --rows 2 --length 64
