@@ -29,11 +29,11 @@ weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each kn
 """
 
 import argparse
+import collections
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import comparisons
 import numpy as np
@@ -278,15 +278,9 @@ SETS = {
 # ---- Weights ----
 
 
-class Asked(NamedTuple):
-    """A question's candidates [n]: features, whether each is right, and what `left` keeps of it."""
-
-    features: np.ndarray
-    right: np.ndarray
-    answerable: bool
-    left: np.ndarray
-
-
+# A question's candidates [n]: features, whether each is right, and what `left` keeps of it; and
+# whether the text answers it.
+Asked = collections.namedtuple('Asked', 'features right answerable left')
 Sets = Mapping[str, Sequence[Asked]]
 
 

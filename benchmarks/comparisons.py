@@ -22,7 +22,6 @@ import random
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from timing import DATA, run
 
@@ -40,7 +39,7 @@ NOUNS = dict(P57='director', P50='author', P86='composer', P175='performer', P22
 NOUNS['P26'] = 'spouse'
 OF_THINGS = dict(P264='record label', P127='owner', P178='developer', P176='manufacturer')
 OF_THINGS['P749'] = 'parent organisation'
-FOUNDED, COUNTRY = 'P571', 'P17'
+FOUNDED, COUNTRY, BRIDGE = 'P571', 'P17', 'bridge comparison'
 # The type of entities that no label says it of, by the relation.
 OF_TYPE = dict(P569='PER', P570='PER', P27='PER', P571='ORG', P577='MISC', P17='LOC')
 COUNTRY_OF = {
@@ -50,34 +49,14 @@ COUNTRY_OF = {
 }
 
 
-class Entity(NamedTuple):
-    """An entity of a labelled document: what it is asked for by, all of its names, and its type."""
-
-    name: str
-    names: frozenset[str]
-    type: str
-
-
-class Fact(NamedTuple):
-    """A label: the document, the relation, and its entities."""
-
-    document: str
-    relation: str
-    head: Entity
-    tail: Entity
-
-
-class Made(NamedTuple):
-    """A question that was made: its kind, the documents that state it, and its right answers."""
-
-    kind: str
-    question: str
-    answers: tuple[str, ...]
-    documents: tuple[str, ...]
-
-
+# An entity of a labelled document: what it is asked for by, the set of all its names, and its type.
+Entity = collections.namedtuple('Entity', 'name names type')
+# A label: the document, the relation, and its entities.
+Fact = collections.namedtuple('Fact', 'document relation head tail')
 # An entity, the document that tells of it, and the year or country that this gives it.
 Known = collections.namedtuple('Known', 'entity document value')
+# A question that was made: its kind, its right answers, and the documents that state it.
+Made = collections.namedtuple('Made', 'kind question answers documents')
 # With the wording of each.
 Questions = Iterator[tuple[str, Made]]
 
@@ -160,11 +139,11 @@ def two_hops(facts: Sequence[Fact], chance: random.Random) -> Questions:
             yield wording, Made('two hops', wording.format(x=x), answers, (first.document,))
 
 
-def compared(facts: Sequence[Fact], chance: random.Random, kind: str) -> Questions:
+def compared(facts: Sequence[Fact], chance: random.Random, kind: str = 'comparison') -> Questions:
     """Questions that compare dates or countries, of two or of what a hop leads to from each."""
     by_head, of_kind = _by_head(facts), WORDINGS[kind]
-    nouns = NOUNS if kind == 'bridge comparison' else {'': ''}
-    if kind == 'bridge comparison':  # what two hops lead to, by where they begin
+    nouns = NOUNS if kind == BRIDGE else {'': ''}
+    if kind == BRIDGE:  # what two hops lead to, by where they begin
         chains = _chains(facts, NOUNS, of_kind)
         by_head = {
             (one.head, one.document, one.relation + last[0].relation): last for one, last in chains
@@ -205,7 +184,7 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Questions:
         years = [year for of in known if (year := _year(of))]
         for of in known:
             wording, is_true = chance.choice(wordings), chance.random() < 0.5
-            (head, tail), year, country = of[0][2:], _year(of), _country(of)
+            (document, _, head, tail), year, country = of[0], _year(of), _country(of)
             if not (year if '{year}' in wording else country or relation != COUNTRY):
                 continue
             if '{year}' in wording and not is_true:
@@ -217,9 +196,8 @@ def yes_or_no(facts: Sequence[Fact], chance: random.Random) -> Questions:
                 tail = chance.choice(others)
             # 'in Japan', not 'in Japanese'.
             name = str(_country_of(tail)).title() if relation == COUNTRY else tail.name
-            text = wording.format(a=head.name, b=name, year=year)
-            answer = 'yes' if is_true else 'no'
-            yield wording, Made('yes or no', text, (answer,), (of[0].document,))
+            text, answer = wording.format(a=head.name, b=name, year=year), ('no', 'yes')[is_true]
+            yield wording, Made('yes or no', text, (answer,), (document,))
 
 
 def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
@@ -228,32 +206,25 @@ def unstated(facts: Sequence[Fact], chance: random.Random) -> Questions:
     heads = dict.fromkeys((fact.head, fact.document) for fact in labelled)
     stated = {(fact.head, fact.relation) for fact in facts}
     of_type = lambda kind: [one for one in heads if one[0].type == kind]
-    wording_of = lambda text: text if isinstance(text, str) else text[0]
+    unknown = lambda kind, of: [one for one in of_type(kind) if (one[0], of) not in stated]
     for relation, kind in OF_TYPE.items():
-        of_kind = of_type(kind)
-        for one in (one for one in of_kind if (one[0], relation) not in stated):
-            other = chance.choice(of_kind)
-            wording = wording_of(chance.choice(WORDINGS['comparison'][relation]))
-            if fold(other[0].name) != fold(one[0].name):
-                first, second = chance.sample([one[0].name, other[0].name], 2)
+        for head, document in unknown(kind, relation):
+            other, of_other = chance.choice(of_type(kind))
+            wording = chance.choice(WORDINGS['comparison'][relation])
+            wording = wording if isinstance(wording, str) else wording[0]
+            if fold(other.name) != fold(head.name):
+                first, second = chance.sample([head.name, other.name], 2)
                 text = wording.format(a=first, b=second)
-                yield wording, Made('unstated', text, (), (one[1], other[1]))
+                yield wording, Made('unstated', text, (), (document, of_other))
     for relation in ('P19', 'P57', 'P50', 'P22', 'P26'):
         named = [one.name for one, _ in of_type('LOC' if relation == 'P19' else 'PER')]
-        for head, document in of_type('MISC' if relation in ('P57', 'P50') else 'PER'):
-            if (head, relation) not in stated:
-                wording = chance.choice(WORDINGS['yes_or_no'][relation])
-                text = wording.format(a=head.name, b=chance.choice(named))
-                yield wording, Made('unstated', text, (), (document,))
+        for head, document in unknown('MISC' if relation in ('P57', 'P50') else 'PER', relation):
+            wording = chance.choice(WORDINGS['yes_or_no'][relation])
+            text = wording.format(a=head.name, b=chance.choice(named))
+            yield wording, Made('unstated', text, (), (document,))
 
 
-KINDS = (
-    two_hops,
-    functools.partial(compared, kind='comparison'),
-    functools.partial(compared, kind='bridge comparison'),
-    yes_or_no,
-    unstated,
-)
+KINDS = two_hops, compared, functools.partial(compared, kind=BRIDGE), yes_or_no, unstated
 
 
 def _chains(facts: Sequence[Fact], firsts, seconds) -> Iterator[tuple[Fact, list[Fact]]]:
@@ -284,14 +255,14 @@ def _year(found: Sequence[Fact]) -> int | None:
     return int(years.pop()) if len(years) == 1 else None
 
 
-def _country(found: Sequence[Fact]) -> str | None:
-    countries = {_country_of(fact.tail) for fact in found}
-    return countries.pop() if len(countries) == 1 else None
-
-
 def _country_of(entity: Entity) -> str | None:
     folded = map(fold, sorted(entity.names))
     return next((COUNTRY_OF[name] for name in folded if name in COUNTRY_OF), None)
+
+
+def _country(found: Sequence[Fact]) -> str | None:
+    countries = {_country_of(fact.tail) for fact in found}
+    return countries.pop() if len(countries) == 1 else None
 
 
 def _entity(names: Sequence[str], kind: str) -> Entity | None:

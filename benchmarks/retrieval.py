@@ -15,6 +15,7 @@ evidence  Questions are JSON Lines `{"question", "supporting": [ids of documents
 """
 
 import argparse
+import collections
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -138,12 +139,8 @@ def solve(sets: list[list[tuple[np.ndarray, np.ndarray]]]) -> np.ndarray:
 # ---- The probability of evidence ----
 
 
-class Ranked(NamedTuple):
-    """A question's best passages: quantities [K, 5], ranking scores [K], whether evidence [K]."""
-
-    quantities: np.ndarray
-    scores: np.ndarray
-    right: np.ndarray
+# A question's best passages: quantities [K, 5], ranking scores [K], whether each is evidence [K].
+Ranked = collections.namedtuple('Ranked', 'quantities scores right')
 
 
 def fit_evidence(options: argparse.Namespace) -> Iterator[dict]:

@@ -19,10 +19,10 @@ form, over a memory. A step has so many `rows` of a chip, of `length` tokens. It
     ratio                   the roofline over the limit
     estimated_cycles        over all instructions with an estimate; bodies of loops as often as run
 
-Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`. A
-product fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum
-leaves out what costs most. The roofline reads at nine tenths of the bandwidth, and a row that is
-looked up as the tile of eight that it lies in: 6 of 310 us for 64 queries on v5e-8 are rows of E.
+The roofline and `received_bytes` count the body of a loop once. A product that is fused with the
+partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs
+most. The roofline reads at nine tenths of the bandwidth, and a row that is looked up as the tile of
+eight that it lies in: 6 of 310 us for 64 queries on v5e-8 are rows of E.
 """
 
 import os
@@ -42,7 +42,6 @@ import importlib.util
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,13 +73,8 @@ TOPOLOGIES = {
 MODE, TOPICS = 'approx', 16
 
 
-class Program(NamedTuple):
-    """A jitted function, shapes of its arguments on a mesh, and what a chip reads and computes."""
-
-    function: jax.stages.Wrapped
-    arguments: tuple
-    bytes: float
-    flops: float
+# A jitted function, shapes of its arguments on a mesh, and bytes and FLOPs of a chip at least.
+Program = collections.namedtuple('Program', 'function arguments bytes flops')
 
 
 def array(mesh, spec, dtype, *shape):
