@@ -63,17 +63,11 @@ DECAY = 1e-3
 # Sets that have text of another, or such as it has.
 KIN = {'articles': 'squad', 'pools': 'hotpotqa', 'linked': 'written'}
 UNANSWERED = (
-    'What is the shoe size of {}?',
-    'Which football club does {} support?',
-    'What is the favourite colour of {}?',
-    'Who taught {} to swim?',
-    'When did {} join the chess club?',
-    'Who is the dentist of {}?',
-    'Where did {} buy a bicycle?',
-    'Who painted the kitchen of {}?',
-    'Which hotel does {} own in Lisbon?',
-    'Who inherited the piano of {}?',
-)
+    'What is the shoe size of {}? / Which football club does {} support? / What is the favourite '
+    'colour of {}? / Who taught {} to swim? / When did {} join the chess club? / Who is the '
+    'dentist of {}? / Where did {} buy a bicycle? / Who painted the kitchen of {}? / Which hotel '
+    'does {} own in Lisbon? / Who inherited the piano of {}?'
+).split(' / ')
 Documents, Questions = list[dict], list[dict]
 Texts = Iterator[tuple[Documents, Questions]]
 
@@ -86,9 +80,8 @@ def write(options: argparse.Namespace) -> Iterator[dict]:
     for name in options.sets:
         folder, counts = options.folder / name, np.zeros(3, int)
         folder.mkdir(parents=True, exist_ok=True)
-        for number, (documents, questions) in enumerate(
-            SETS[name](options, np.random.default_rng(0))
-        ):
+        made = SETS[name](options, np.random.default_rng(0))
+        for number, (documents, questions) in enumerate(made):
             texts = [{of: str(one[of]) for of in ('id', 'title', 'text')} for one in documents]
             index_text(texts, folder / f'{number}.kb', processes=1)
             write_json_lines(folder / f'{number}.jsonl', questions)
@@ -107,9 +100,7 @@ def line_of(question: dict, answers: Sequence[str] = ()) -> dict:
     return {'id': question['id'], 'question': question['question'], 'answers': list(answers)}
 
 
-def about(
-    kept: Documents, lost: Documents, count: int, rng: np.random.Generator
-) -> tuple[Documents, Questions]:
+def about(kept: Documents, lost: Documents, count: int, rng) -> tuple[Documents, Questions]:
     """Paragraphs and questions about them, a third of which are about some that are lost."""
     known = [line_of(one, one['answers']) for paragraph in kept for one in paragraph['questions']]
     unknown = [line_of(one) for paragraph in lost for one in paragraph['questions']]

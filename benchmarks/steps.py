@@ -89,15 +89,10 @@ def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int
     rng = np.random.default_rng(0)
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
     positions = np.sort(rng.integers(1, length - 2, (rows, 2 * topics)), axis=1).astype(np.int32)
-    texts = Texts(
-        tokens=10 + integers(VOCABULARY - 10, length),
-        start=positions[:, ::2],
-        r1=positions[:, 1::2],
-        r2=np.full(rows, length - 1, np.int32),
-        used=np.ones((rows, topics), bool),
-        gold=integers(entries, topics, 4),
-        passage=np.arange(rows, dtype=np.int32),
-    )
+    tokens, gold = 10 + integers(VOCABULARY - 10, length), integers(entries, topics, 4)
+    places = positions[:, ::2], positions[:, 1::2], np.full(rows, length - 1, np.int32)
+    used, passage = np.ones((rows, topics), bool), np.arange(rows, dtype=np.int32)
+    texts = Texts(tokens, *places, used, gold, passage)
     topic, absent = integers(entities, topics), rng.random((rows, topics)) < 0.5
     answers = integers(entities), integers(entities, 1), np.zeros(rows, np.int32)
     return ClozeBatch((TextBucket(texts, topic, absent, *answers),))
