@@ -117,8 +117,8 @@ def index(
 ) -> None:
     """Make a knowledge base of text.
 
-    Reads .txt, .md, .html, .pdf, .jsonl and .parquet files, dumps of MediaWiki (.xml, .xml.bz2,
-    .xml.gz), and folders of them. A run that was killed goes on where it was.
+    Reads .txt, .md, .html, .pdf, .eml, .jsonl and .parquet files, dumps of MediaWiki (.xml,
+    .xml.bz2, .xml.gz), and folders of them. A run that was killed goes on where it was.
     """
     from opql_jax.kb.text.index_text import index_text
 
@@ -207,6 +207,7 @@ def retrieve(
     out: Annotated[
         str | None, Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.')
     ] = None,
+    read: Annotated[bool, Option('--read', help='Let the reader judge the probabilities.')] = False,
     as_json: Json = False,
 ) -> None:
     """Find the documents that answer questions, best first."""
@@ -215,11 +216,13 @@ def retrieve(
     from opql_jax.kb.text.retrieve import retrieve_file
 
     if question is not None and questions is None and out is None:
-        print_documents(open_kb(kb).retrieve(question, k), as_json)
-    elif question is None and questions is not None and out is not None:
+        print_documents(open_kb(kb).retrieve(question, k, read=read), as_json)
+    elif question is None and not read and questions is not None and out is not None:
         retrieve_file(open_kb(kb), questions, out, k)
     else:
-        raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
+        raise typer.BadParameter(
+            'give a QUESTION (perhaps with --read), or else --questions FILE and --out FILE'
+        )
 
 
 _ANSWERED = 'JSON Lines: {"id", "question", "answers": [names]}.'

@@ -200,7 +200,7 @@ def _may_be_person(text: str, mention: Mention, kinds: Mapping[str, str]) -> boo
     is_full = _FULL_NAME.fullmatch(text, mention.start, mention.end)
     if (kind := kinds[mention.entity]) != UNKNOWN_KIND:
         # spaCy takes some persons for firms.
-        is_first_name = is_full and kind == 'organisation' and is_mans_name(is_full[0]) is not None
+        is_first_name = is_full and kind == 'organisation' and _is_mans_name(is_full[0]) is not None
         return kind == 'person' or bool(is_first_name)
     return bool(is_full) and not _ARTICLE.search(text, max(0, mention.start - 5), mention.start)
 
@@ -215,16 +215,10 @@ def _gender(text: str, mention: Mention) -> bool | None:
     )
     if told:
         return told['he'] is not None
-    return is_mans_name(mention.entity)
+    return _is_mans_name(mention.entity)
 
 
-def is_mans_word(word: str) -> bool | None:
-    """Whether a noun or title is for men, as 'father' and 'Mr'; None if it is for both."""
-    found = _TITLE.fullmatch(word)
-    return found['he'] is not None if found else None
-
-
-def is_mans_name(name: str) -> bool | None:
+def _is_mans_name(name: str) -> bool | None:
     """Whether a person's name begins with the first name of a man; None if that is unknown."""
     first = unicodedata.normalize('NFKD', name.split(' ')[0]).encode('ascii', 'ignore').decode()
     is_mans = first.lower() in _NAMES_OF_MEN

@@ -234,6 +234,7 @@ def link_names(
     kept = storage.below(parts, f'{_recognition_version()}/spans')
     kept.mkdir(parents=True, exist_ok=True)
     stage, schema = recognition.recognise_batch, recognition.RECOGNISED
+    _log.info(f'looking for names in {len(documents)} documents')
     recognised = map_rows_cached(map_batches, stage, schema, kept, batches)
     spans = [
         [Span(**span) for span in row]

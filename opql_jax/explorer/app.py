@@ -220,7 +220,9 @@ class Explorer:
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        return JSONResponse(self._kb().retrieve(_text(request, 'q'), k).to_record())
+        read = bool(_number(request, 'read', 0, 0, 1))
+        found = self._kb().retrieve(_text(request, 'q'), k, read=read)
+        return JSONResponse(found.to_record())
 
     def api_document(self, request: Request) -> Response:
         name = _text(request, 'id')

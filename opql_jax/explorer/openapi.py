@@ -54,7 +54,13 @@ OPENAPI: dict[str, Any] = {
         ),
         '/api/retrieve': _operation(
             'Finds the documents that together answer a question.',
-            [_QUESTION, _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5)],
+            [
+                _QUESTION,
+                _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5),
+                _parameter(
+                    'read', 'integer', '1: the reader judges', minimum=0, maximum=1, default=0
+                ),
+            ],
             DOCUMENTS_SCHEMA,
         ),
         '/api/document': _operation(

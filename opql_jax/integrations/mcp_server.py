@@ -63,10 +63,10 @@ def make_server(current: Current, writable: bool) -> MCPServer:
     def retrieve(question: str, k: int = 5) -> str:
         """The documents that together answer a question of one or several hops, as JSON.
 
-        id, title, text, probability that each is needed, and why.
+        id, title, text, probability that each is needed (low if none answers), and why.
         """
         with _told():
-            return _json(current.kb().retrieve(question, _limited(k)).to_record())
+            return _json(current.kb().retrieve(question, _limited(k), read=True).to_record())
 
     @server.tool(structured_output=False)
     def follow(entity: str, relation: str, inverse: bool = False, top: int = 5) -> str:

@@ -25,10 +25,11 @@ from opql_jax.kb.sets import query_language
 from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.sets.query import Entity
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text.retrieve import Retriever
+from opql_jax.kb.text.retrieve import Retriever, judged
 from opql_jax.kb.text.text_answerer import TextAnswerer
 from opql_jax.kb.weighted_entities import WeightedEntities
 from opql_jax.memory.format import Memory
+from opql_jax.models.reader import Reader
 
 if TYPE_CHECKING:
     from opql_jax.kb.text.change_text import Change
@@ -152,9 +153,11 @@ class VirtualKB(Closeable, abc.ABC):
         """What follows relations over plain text; InputError where a trained model answers."""
         return self.sets.answerer
 
-    def retrieve(self, questions: str | Sequence[str], k: int = 5) -> Any:
+    def retrieve(self, questions: str | Sequence[str], k: int = 5, *, read: bool = False) -> Any:
         """The k documents that best answer a question, as `retrieve.Documents`, or a list of those.
 
+        With `read` the reader judges their probabilities: those of a question that the text does
+        not answer are low, though it has its names. That takes several times as long.
         InputError: the knowledge base has no index of its passages, or a question is blank.
         """
         retriever, k = self.retriever, check_count('k', k)
@@ -165,6 +168,7 @@ class VirtualKB(Closeable, abc.ABC):
         for text in texts:
             check_text('the question', text)
         found = retriever.retrieve(texts, k)
+        found = [judged(documents, Reader.load()) for documents in found] if read else found
         return found[0] if isinstance(questions, str) else found
 
     @property

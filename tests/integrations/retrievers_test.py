@@ -57,8 +57,10 @@ def test_langchain_gets_the_documents_that_retrieve_finds(kb):
     assert retriever.invoke(QUESTION, k=1) == found[:1]
     assert retriever.batch([QUESTION], k=2) == [found[:2]]
     assert asyncio.run(retriever.ainvoke(QUESTION, k=2)) == found[:2]
-    best = max(found, key=lambda document: document.metadata['score'])
-    assert retriever.invoke(QUESTION, score_threshold=best.metadata['score']) == [best]
+    read = kb.retrieve(QUESTION, 3, read=True)
+    least = max(one.probability for one in read)
+    (best,) = retriever.invoke(QUESTION, score_threshold=least)
+    assert best.metadata['score'] == least
     assert langchain.OPQLRetriever(kb=kb, score_threshold=1.0).invoke(QUESTION) == []
     assert sent(retriever).invoke(QUESTION) == found
 
@@ -109,15 +111,26 @@ def test_all_interfaces_give_the_same_record_of_an_answer(films_kb, kb, asked, c
         assert shown[:2] == [answer['entity'] for answer in record['answers']]
 
 
-def test_all_interfaces_give_the_same_record_of_documents(films_kb, kb, capsys):
-    record = json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
+@pytest.mark.parametrize('read', [False, True])
+def test_all_interfaces_give_the_same_record_of_documents(read, films_kb, kb, capsys):
+    record = json.loads(json.dumps(kb.retrieve(QUESTION, 2, read=read).to_record()))
     jsonschema.validate(record, DOCUMENTS_SCHEMA)
     for one in record['documents']:
         assert kb.prepared.document_text(one['document'])[one['start'] : one['end']] == one['text']
-    cli.main(['retrieve', str(films_kb), QUESTION, '-k', '2', '--json'])
+    cli.main(['retrieve', str(films_kb), QUESTION, '-k', '2', '--json', *['--read'] * read])
     assert json.loads(capsys.readouterr().out) == record
     client = testclient.TestClient(app.make_app(films_kb), base_url='http://localhost')
-    assert client.get('/api/retrieve', params={'q': QUESTION, 'k': 2}).json() == record
+    asked = {'q': QUESTION, 'k': 2, 'read': int(read)}
+    assert client.get('/api/retrieve', params=asked).json() == record
+
+
+def test_the_reader_judges_low_what_does_not_answer_though_it_has_the_name(kb):
+    found = kb.retrieve(['Who directed Night Ferry?', 'Who is the dentist of Ingrid Solberg?'], 5)
+    read = [kb.retrieve(documents.question, 5, read=True) for documents in found]
+    for documents, judged in zip(found, read):
+        assert [one.document for one in documents] == [one.document for one in judged]
+    answered, unanswered = (max(one.probability for one in judged) for judged in read)
+    assert unanswered < 0.2 < 0.8 < answered
 
 
 ROOT = pathlib.Path(opql_jax.__file__).parents[1]
@@ -153,7 +166,9 @@ def test_an_mcp_client_asks_retrieves_follows_and_adds(films_kb, kb, tmp_path):
     bad, (asked, found, followed, near, _, _, twice, facts) = zip(*told)
     assert [*bad] == [False, False, False, True, True, False, True, False]
     assert json.loads(asked) == kb.ask(QUESTION).to_record(3)
-    assert json.loads(found) == json.loads(json.dumps(kb.retrieve(QUESTION, 2).to_record()))
+    assert json.loads(found) == json.loads(
+        json.dumps(kb.retrieve(QUESTION, 2, read=True).to_record())
+    )
     assert json.loads(followed) == kb.entity('Ingrid Solberg').follow('directed').to_record(3)
     assert 'Ingrid Solberg' in near and 'is there already' in twice
     facts = json.loads(facts)

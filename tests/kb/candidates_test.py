@@ -14,6 +14,7 @@ from opql_jax.kb.text.candidates import (
     as_years,
     features,
     read_candidates,
+    towns_first,
     with_step,
     without_parts,
 )
@@ -119,6 +120,21 @@ def test_a_question_that_asks_for_a_year_is_answered_by_that_of_a_date():
     ]
     digits = evidence(f'0 0 0.4 1998 {"4" * 400} x\n1 0 0.2 1999')
     assert [len(one.text) for one in as_years(read_candidates(digits))] == [407, 4]
+
+
+@pytest.mark.parametrize('start, read', [(8, (0.675, 0.125, 0.1)), (9, (0.3, 0.5, 0.1))])
+def test_of_a_town_and_its_region_the_town_is_where_it_was(start, read):
+    """As in 'York in Leeds', but not 'York was Leeds'; what follows is no place."""
+    found = read_candidates(
+        evidence(f"""
+        0 0 0.3 York*
+        0 {start} 0.5 Leeds*
+        0 {start + 7} 0.1 Ann*
+    """)
+    )
+    towns_first(found, lambda one: one.entity != ANN)
+    of_name = {one.text: one.read for one in found}
+    assert np.allclose([of_name[name] for name in ('York', 'Leeds', 'Ann')], read)
 
 
 def test_a_number_counts_for_the_likelier_place_that_it_stands_in():

@@ -39,7 +39,6 @@ def fact(sentence, topic, target):
     Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
     How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
-    When was Up rebuilt? | Up, burnt in 1703, was never rebuilt. | Up | 1703 | yes
 """)
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
     question, sentence, topic, target, denied

@@ -1,5 +1,6 @@
 """Whether a sentence states what is asked: in words for it, and of what the question names."""
 
+from opql_jax.kb.calibration import SURE
 from opql_jax.kb.text.relation_words import says
 from opql_jax.kb.text.stated import left
 from opql_jax.kb.text.subject import GOES_ON
@@ -51,15 +52,12 @@ DOCUMENTS = {
     'appointed in 2009.',
     'guide': 'Heron is a mail server. It was written by Dora Winter. Heron stores mail in the '
     'database Larder, which was written by Sven Aho.',
-    'films': 'Low Tide is a 1993 parody of High Harbour. High Harbour is a film by Liv Krog.',
     'league': 'The National Rifle League (NRL) is a club. The NRL, which was founded by Jim Orr, '
     'grew.',
-    'chemist': 'Anna Weiss read physics. After leaving Leipzig, she was a German chemist.',
     'twins': 'Tom Brae was born in Molde in 1998 and Teo Sund in Cagliari in 2000.',
     'feast': 'The mayor of Skarn was late, so the feast was led by Rory Pine, a smith. Rory Pine '
     'saw the Skarn Tower.',
     'band': 'Tom Hale met Greta Poe. She was born in Brix.',
-    'moves': 'Jon Wold left when he moved to Ulm in June. Ada Brun stayed.',
     'bells': 'The tenor was cast by Abel Rudd, while the treble came from Jon Tay. Plum Mill was '
     'built in Ulm, the ferry Mole in Bonn. Set up by Ivo Penn, the Guild of Harl met in Bonn.',
     'pair': 'Born in Oslo in 1998 and raised in Molde, Tor Hald moved to Ulm. In 1990, while Eva '
@@ -68,7 +66,6 @@ DOCUMENTS = {
     'press': 'Reed Songs was published by Marle Press. Marle Press is a firm in Ghent.',
     'firms': 'Dahl Works wants to buy Kolt Tools. Kolt Tools, which is based in Turku, employs 940 '
     'people.',
-    'kin': 'Ona Dell was born in Ghent. Ruud Dell is the son of Mila Dell, who was born in Namur.',
 }
 
 
@@ -76,30 +73,31 @@ DOCUMENTS = {
     question | answer | stated
     Where is Birch Clinic? | Harsk | yes
     Who wrote Larder? | Sven Aho | yes
-    When was High Harbour released? | 1993 | no
     Who wrote Heron? | Sven Aho | no
     Who founded the National Rifle League? | Jim Orr | yes
-    What nationality is the singer Anna Weiss? | German | no
     When was Tom Brae born? | 1998 | yes
     When was Teo Sund born? | 1998 | no
     Who is the mayor of Skarn? | Rory Pine | no
     Where was Greta Poe born? | Brix | yes
-    When did Ada Brun move to Ulm? | June | no
     Who cast the tenor? | Abel Rudd | yes
     Who cast the treble? | Abel Rudd | no
     Where was Mole built? | Ulm | no
     When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
     How many people does Dahl Works employ? | 940 | no
-    Where was the brother of Ona Dell born? | Ghent | no
-    Where was the mother of Ruud Dell born? | Namur | yes
-    Who built the belfry at Harl Bridge? | Jon Peto | no
 """)
 def test_what_is_not_stated_is_not_sure(kb, question, answer, stated):
     found = kb.ask(question)
-    entity = next(entity for entity in found.entities.tolist() if found.name_of(entity) == answer)
-    assert (left(found, entity) == 1) is (stated == 'yes')
-    assert stated == 'yes' or not found.is_sure or found.names[0] != answer
+    if stated == 'yes':
+        assert found.names[0] == answer and found.is_sure
+    else:
+        assert found.names[0] != answer or not found.is_sure
+
+
+def test_what_is_said_of_another_firm_is_less_probable(kb):
+    found = kb.ask('How many people does Dahl Works employ?')
+    entity = found.entities[found.names.index('940')]
+    assert left(found, entity) == SURE
 
 
 def test_what_is_somewhere_is_not_where_it_is(kb):

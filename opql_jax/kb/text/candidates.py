@@ -28,6 +28,10 @@ _OVERLAP = 0.5
 # What may join names, and what alone stands between those of a list.
 _LISTS = re.compile(r', | & |\band\b|\bor\b')
 _YEAR = re.compile(r'\b\d{4}\b')
+# Characters between a place and the region it is in: of 'Rome, Italy' and 'Rome in Italy'.
+_IN_REGION = (len(', '), len(' in '))
+# The share of what was read of the region that counts for the place.
+_OF_REGION = 0.75
 # A date, and what may stand beside it.
 _DATE = re.compile(
     rf'(?:\d{{1,4}}(?!\d)(?:st|nd|rd|th)?|{any_of("months")}'
@@ -237,6 +241,20 @@ def add_followed(
             one = Candidate(name, entity, is_seen=any(entity in named for named in evidence.named))
             found.append(one)
         one.followed = share
+
+
+def towns_first(found: list[Candidate], is_place: Callable[[Candidate], bool]) -> None:
+    """Gives most of what was read of a region to the place before it, as in 'Rome, Italy'."""
+    places = [one for one in found if is_place(one)]
+    for town, region in itertools.permutations(places, 2):
+        if any(
+            a.passage == b.passage and b.start - a.end in _IN_REGION
+            for a, b in itertools.product(town.spans, region.spans)
+        ):
+            town.read, region.read = (
+                town.read + _OF_REGION * region.read,
+                (1 - _OF_REGION) * region.read,
+            )
 
 
 def as_years(found: list[Candidate]) -> list[Candidate]:

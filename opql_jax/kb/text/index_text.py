@@ -160,7 +160,9 @@ def _check_unchanged(reader: PlainText, folder: KBFolder, parts: Parts) -> None:
             replace = ' --replace' if changed else ''
             add = f'opql add {folder.path} {shlex.join(reader.on_disk)}{replace}'
         differs = f'the sources have {len(new)} new and {len(changed)} changed documents ({shown})'
-        raise InputError(f'{folder.path} was made of other text: {differs}. To take them in: {add}')
+        back = ', with sentences that were removed from them' if changed else ''
+        take_in = f'To take them in{back}: {add}'
+        raise InputError(f'{folder.path} was made of other text: {differs}. {take_in}')
     read = {document.id for document in documents} | {document.text for document in documents}
     if gone := [one.id for one in known.values() if read.isdisjoint((one.id, one.text))]:
         remove = f'opql remove {folder.path} --document ID'

@@ -3,8 +3,7 @@
 import re
 
 from opql_jax.kb.paths import Fact
-from opql_jax.kb.text.roles import asks_kin
-from opql_jax.kb.text.word_lists import any_of
+from opql_jax.kb.text.word_lists import LISTS, any_of, stems
 from opql_jax.retrieval.words import words_of
 
 _NEGATED = re.compile(
@@ -59,7 +58,6 @@ _LEFT = re.compile(
     r'|was (?:replaced|succeeded|dismissed|sacked)\b)'
 )
 _CLAUSE_ENDS = re.compile(r'[.;…] |, but ')
-_UNDONE = re.compile(r'\b(?:never|(?:was|were|did|has|have|had) not) (?:[a-z]+ly )?([a-z]+)')
 _PART_ENDS = re.compile(r'[,.;:]|\b(?:and|but|that|which|who)\b')
 _AND = re.compile(r'\b(?:and|but)\b')
 # 'Who is', 'where does', 'who maintains', 'which firm owns'.
@@ -73,6 +71,7 @@ _NOW = re.compile(r'\b(?:now|currently|today|still)\b', re.IGNORECASE)
 # A state that the past tense says is over, or leaves open.
 _WAS = re.compile(r'\b(?:was|were|lived|worked|stayed|resided|served|owned|had)\b', re.IGNORECASE)
 
+_KIN = frozenset().union(*map(stems, LISTS['families']))
 # What leaves open whether something is so.
 _OPEN = re.compile(
     rf'\b(?:{any_of("hedges")}|(?:is|are|was|were) (?:said|thought|believed) to'
@@ -126,11 +125,8 @@ def _clause(text: str, span: tuple[int, int]) -> tuple[int, int]:
 def denies_answer(fact: Fact, question: str) -> bool:
     """Whether the sentence of a fact denies what a question asks for."""
     is_now = bool(_NOW.search(question))
-    is_denied = not _NEGATED.search(question) and (
-        denies(fact, is_now or bool(_PRESENT.search(question)), is_now)
-        or _is_undone(fact, question)
-    )
-    return is_denied or _is_planned(fact, question)
+    is_denied = denies(fact, is_now or bool(_PRESENT.search(question)), is_now)
+    return (is_denied and not _NEGATED.search(question)) or _is_planned(fact, question)
 
 
 def has_left(fact: Fact, question: str) -> bool:
@@ -138,23 +134,10 @@ def has_left(fact: Fact, question: str) -> bool:
     is_now = _PRESENT.search(question) or _NOW.search(question)
     if not (is_now and fact.sentence and fact.target_span):
         return False
-    if _FOR_GOOD.search(question) or asks_kin(question):
+    if _FOR_GOOD.search(question) or _asks_kin(question):
         return False
     found = _LEFT.match(fact.sentence, fact.target_span[1])
     return found is not None and (not found['what'] or found['what'] in question)
-
-
-def _is_undone(fact: Fact, question: str) -> bool:
-    """Whether a sentence goes on that what a question asks about was not done.
-
-    'The spire, struck in 1703, was never rebuilt.'
-    """
-    if not (fact.sentence and fact.target_span):
-        return False
-    _, end = _clause(fact.sentence, fact.target_span)
-    asked = set(words_of(question))
-    undone = _UNDONE.finditer(fact.sentence, fact.target_span[1], end)
-    return any(not asked.isdisjoint(words_of(found[1])) for found in undone)
 
 
 def _is_planned(fact: Fact, question: str) -> bool:
@@ -164,5 +147,10 @@ def _is_planned(fact: Fact, question: str) -> bool:
     begin, end = _clause(fact.sentence, fact.target_span)
     said = _PART_ENDS.split(ASIDE.sub(' ', fact.sentence[fact.target_span[1] : end]))[0]
     before = _AND.split(ASIDE.sub(' ', fact.sentence[begin : fact.target_span[0]]))[-1]
-    unreal = _NEARLY if asks_kin(question) else _PLANNED  # 'will be led by his son, Bo'
+    unreal = _NEARLY if _asks_kin(question) else _PLANNED  # 'will be led by his son, Bo'
     return bool(unreal.search(f'{before}{fact.target}{said}'))
+
+
+def _asks_kin(question: str) -> bool:
+    """Whether a question has a word for kin."""
+    return not _KIN.isdisjoint(words_of(question))

@@ -19,10 +19,12 @@ from opql_jax.corpus.question_linking import followed, joined, left_out_note
 from opql_jax.corpus.questions import read_plain
 from opql_jax.corpus.splitting import text_start
 from opql_jax.data.prepared import Prepared
+from opql_jax.data.reading import titled
 from opql_jax.kb.ambiguous_names import unknown_names, unknown_note
 from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
 from opql_jax.kb.fact_store import FactStore
+from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
 from opql_jax.retrieval.baselines import BASELINES, Baseline
 from opql_jax.retrieval.corpus import Corpus
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _CANDIDATES = 3
 # Questions encoded at once, while those before them are ranked.
 _BATCH = 128
+# Passages that are read together: so many fit, as a rule.
+_READ = 3
 
 
 def index_passages(
@@ -83,7 +87,8 @@ class Retrieved(NamedTuple):
         document: its id.
         score: its share of the chains of passages that were found.
         why: how it was reached, in words.
-        probability: that the passage is evidence; unlike scores comparable between questions.
+        probability: that the passage is evidence; unlike scores comparable between questions. Only
+            a reader tells (`judged`) whether the text answers a question whose names it has.
         start, end: where the passage stands in the text of the document, in code points, half-open;
             None if documents are not kept.
         sentence: where in `text` the one stands that suits the question best; None without any.
@@ -118,6 +123,20 @@ class Documents(list[Retrieved]):
         documents = [document.to_record() for document in self]
         note = {'note': self.note} if self.note else {}
         return {'question': self.question, 'documents': documents} | note
+
+
+def judged(found: Documents, reader: Reader) -> Documents:
+    """Documents whose probabilities a reader judges.
+
+    Each is the probability that the passage helps to answer, times that the passages answer at all.
+    """
+    texts = [titled(document.title, document.text) for document in found]
+    parts = [texts[start : start + _READ] for start in range(0, len(texts), _READ)]
+    readings = reader.read([found.question] * len(parts), parts)
+    answered = 1 - min((reading.unanswered for reading in readings), default=1.0)
+    helps = itertools.chain.from_iterable(reading.supports.tolist() for reading in readings)
+    likely = (one._replace(probability=each * answered) for one, each in zip(found, helps))
+    return Documents(likely, found.question, found.note)
 
 
 # JSON Schema of the record of documents.

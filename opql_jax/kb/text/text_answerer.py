@@ -39,6 +39,7 @@ from opql_jax.kb.text.candidates import (
     features,
     followed_features,
     read_candidates,
+    towns_first,
     with_step,
     without_parts,
 )
@@ -74,6 +75,12 @@ _ENCODED = 8_000
 _SHORT, _LONG = 3, 6
 # A question may offer what answers it: "Which is older, Linz or Graz?"
 _MAY_OFFER = re.compile(r'\b(?:or|between|among)\b', re.IGNORECASE)
+
+# What asks for more than a town.
+_ASKS_REGION = re.compile(
+    r'\b(?:country|countries|county|state|province|region|district|continent|island|empire)\b',
+    re.IGNORECASE,
+)
 
 # Finds and reads passages for questions, of which is known what following found, and which take one
 # relation alone: see `EvidenceFinder.find`.
@@ -287,6 +294,8 @@ class TextAnswerer:
             asked = next(iter(wanted.kinds), '')
             kind = lambda one: kinds[one.entity] if one.entity >= 0 else asked
             found = [one for one in found if not repeats(one.text, kind(one))]
+        if wanted.kinds[:1] == ('place',) and not _ASKS_REGION.search(question.text):
+            towns_first(found, lambda one: one.entity >= 0 and self._kinds[one.entity] == 'place')
         found = found[:_CANDIDATES]
         followed_to = [
             (entity, self._names[entity], weight)
