@@ -1,102 +1,297 @@
 """Whether the probabilities of answers over plain text come true.
 
-Also fits the weights in `opql_jax/kb/calibration.py`.
+python benchmarks/calibration.py sets --folder sets --data ../shared/data
+python benchmarks/calibration.py weights --folder sets --json
 
-python benchmarks/calibration_sets.py sets --data ../shared/data
-python benchmarks/calibration.py sets --json
-
-To the questions of each knowledge base belong some about its names that no text answers, such as
-for a shoe size. Questions that compare or are out of reach are left out: they have no score of
-their own.
-
-Lines `set` have, for each set, the weights being fitted to the others: the share of right first
-answers and of right ones among five; the expected calibration error (10 bins) of first answers,
-`ece`, and that of all questions, `ece_of_all`, as those without an answer have none that is right;
-how many of those that are sure are right, and of the right ones how many are sure; and of the
-questions without an answer how many have a sure one. Sets of the same text, `KIN`, are left out
-together. The last lines, `weights`, have those that all sets give. Lines `used` have the scores of
-each set with the weights that are in use. `reader` says whether the reader's part is looked at,
-which takes several times as long and is left out without `--reader`.
+sets     Writes a folder for each set, with knowledge bases `N.kb` and beside each its questions,
+         `N.jsonl`: {"id", "question", "answers"}. Some questions have no answers, because the
+         documents that state them are left out of the text. At most so many `questions` each, and
+         about so many `documents` of hotpotqa, musique, films and labelled:
+    squad       two thirds of the paragraphs of XQuAD, and questions about all of them
+    articles    the same, each article a knowledge base of its own, without one of its paragraphs
+    hotpotqa, musique   questions of several hops that the reader was not trained with; one in four
+                        has lost what answers it
+    pools       as many small knowledge bases, of six documents for one question of HotpotQA each,
+                        half of them without what answers it
+    films       some of MetaQA's films, and questions of one and two hops
+    written     small knowledge bases of six documents that were written with questions
+    linked      the same of some twelve that name each other, and questions of several hops
+    labelled    documents of Re-DocRED and T-REx, and two-hop questions, see comparisons.py
+weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each knowledge base belong
+         some about its names that no text answers, such as for a shoe size. Questions that compare
+         or are out of reach are left out: they have no score of their own. With `--reader` its part
+         is looked at, too, which takes several times as long. Lines `set` have, for each set, the
+         weights being fitted to the others (without those of the same text, `KIN`): the share of
+         right first answers and of right ones among five; how many are sure and right; of the
+         questions without an answer how many have a sure one; and the expected calibration error
+         of first answers to all questions. Lines `used` have the same with the weights in use. The
+         last lines, `weights`, have those that all sets give.
 """
 
+import argparse
+import collections
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+import comparisons
 import numpy as np
 import scipy.optimize
 import scipy.special
-from timing import make_parser, show
+from timing import DATA, run
 
 import opql_jax
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import read_json_lines
+from opql_jax.corpus.json_lines import read_json_lines, write_json_lines
 from opql_jax.corpus.name_resolution import fold
-from opql_jax.corpus.questions import Question
+from opql_jax.data import linked_questions, written_questions
 from opql_jax.kb import calibration
-from opql_jax.kb.answers import Answer
 from opql_jax.kb.text import comparison, question_plans
 from opql_jax.kb.text.candidates import features
+from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.stated import left
 from opql_jax.kb.text.text_kb import LOOKED_AT
+from opql_jax.recipes.reader import is_left_out
+from opql_jax.recipes.retrieval import records
 
+# Documents of a small knowledge base.
+POOL = 6
 BINS, TOGETHER = 10, 8
 # L2 penalty on the weights of standardised features, bias excepted.
 DECAY = 1e-3
 # Sets that have text of another, or such as it has.
 KIN = {'articles': 'squad', 'pools': 'hotpotqa', 'linked': 'written'}
 UNANSWERED = (
-    'What is the shoe size of {}?',
-    'Which football club does {} support?',
-    'What is the favourite colour of {}?',
-    'Who taught {} to swim?',
-    'When did {} join the chess club?',
-    'Who is the dentist of {}?',
-    'Where did {} buy a bicycle?',
-    'Who painted the kitchen of {}?',
-    'Which hotel does {} own in Lisbon?',
-    'Who inherited the piano of {}?',
-)
+    'What is the shoe size of {}? / Which football club does {} support? / What is the favourite '
+    'colour of {}? / Who taught {} to swim? / When did {} join the chess club? / Who is the '
+    'dentist of {}? / Where did {} buy a bicycle? / Who painted the kitchen of {}? / Which hotel '
+    'does {} own in Lisbon? / Who inherited the piano of {}?'
+).split(' / ')
+Documents, Questions = list[dict], list[dict]
+Texts = Iterator[tuple[Documents, Questions]]
 
 
-class Asked(NamedTuple):
-    """A question's candidates [n]: features, whether each is right, and what `left` keeps of it."""
-
-    features: np.ndarray
-    right: np.ndarray
-    answerable: bool
-    left: np.ndarray
+# ---- Sets ----
 
 
+def write(options: argparse.Namespace) -> Iterator[dict]:
+    """Makes the sets; a line for each."""
+    for name in options.sets:
+        folder, counts = options.folder / name, np.zeros(3, int)
+        folder.mkdir(parents=True, exist_ok=True)
+        made = SETS[name](options, np.random.default_rng(0))
+        for number, (documents, questions) in enumerate(made):
+            texts = [{of: str(one[of]) for of in ('id', 'title', 'text')} for one in documents]
+            index_text(texts, folder / f'{number}.kb', processes=1)
+            write_json_lines(folder / f'{number}.jsonl', questions)
+            counts += 1, len(documents), len(questions)
+        of = 'knowledge_bases', 'documents', 'questions'
+        yield {'measure': 'set', 'set': name, **dict(zip(of, counts.tolist()))}
+
+
+def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
+    """As many of a sequence, in its order."""
+    return [of[i] for i in sorted(rng.permutation(len(of))[:count].tolist())]
+
+
+def line_of(question: dict, answers: Sequence[str] = ()) -> dict:
+    """A line of a file of questions."""
+    return {'id': question['id'], 'question': question['question'], 'answers': list(answers)}
+
+
+def about(kept: Documents, lost: Documents, count: int, rng) -> tuple[Documents, Questions]:
+    """Paragraphs and questions about them, a third of which are about some that are lost."""
+    known = [line_of(one, one['answers']) for paragraph in kept for one in paragraph['questions']]
+    unknown = [line_of(one) for paragraph in lost for one in paragraph['questions']]
+    return kept, some(known, count - count // 3, rng) + some(unknown, count // 3, rng)
+
+
+def squad(options, rng: np.random.Generator, by_article: bool = False) -> Texts:
+    """Two thirds of the paragraphs of XQuAD, or some articles, each without one of its own."""
+    found = records(options.data / 'qa' / 'squad_paragraphs.jsonl')
+    found = [{'id': number, **paragraph} for number, paragraph in enumerate(found)]
+    if not by_article:
+        yield about([one for one in found if one['id'] % 3], found[::3], options.questions, rng)
+        return
+    of_title: dict[str, Documents] = {}
+    for one in found:
+        of_title.setdefault(one['title'], []).append(one)
+    articles = some(list(of_title.values()), max(options.questions // 12, 1), rng)
+    for number, article in enumerate(articles):
+        lost = number % len(article)
+        kept = article[:lost] + article[lost + 1 :]
+        yield about(kept, [article[lost]], options.questions // len(articles), rng)
+
+
+def several_hops(options, name: str) -> tuple[dict[str, dict], Questions]:
+    """The documents of a set by their ids, and the questions that no training saw.
+
+    The answers of a question are its answer in all spellings.
+    """
+    corpus, questions = (
+        records(options.data / 'multihop' / f'{name}_{of}.jsonl') for of in ('corpus', 'questions')
+    )
+    asked = [
+        {**one, 'answers': [one['answer'], *one['aliases']]}
+        for one in questions
+        if is_left_out(one['id'])
+    ]
+    return {one['id']: one for one in corpus}, asked
+
+
+def folded(documents: Documents) -> str:
+    """Titles and texts as they fold, for looking up folded names between spaces."""
+    return ' '.join(f' {fold(one["title"])} {fold(one["text"])} ' for one in documents)
+
+
+def states(document: dict, question: dict) -> bool:
+    """Whether a document has an answer in one of its spellings."""
+    text = folded([document])
+    return any(f' {fold(each)} ' in text for each in question['answers'])
+
+
+def multihop(options, rng: np.random.Generator, name: str) -> Texts:
+    """A set of questions of several hops over one knowledge base."""
+    documents, questions = several_hops(options, name)
+    questions = some(questions, options.questions, rng)
+    lost = {i for one in questions[::4] for i in one['supporting'] if states(documents[i], one)}
+    needed = dict.fromkeys(i for one in questions for i in one['supporting'])
+    kept = [i for i in needed if i not in lost]
+    others = [i for i in documents if i not in lost and i not in needed]
+    kept += some(others, max(options.documents - len(kept), 0), rng)
+    asked = []
+    for number, one in enumerate(questions):
+        # What another question lost is not there for this one, either.
+        has = lost.isdisjoint(one['supporting'])
+        if has or number % 4 == 0:
+            asked.append(line_of(one, one['answers'] if has else ()))
+    yield [documents[i] for i in kept], asked
+
+
+def pools(options, rng: np.random.Generator) -> Texts:
+    """Documents that support a question, and others, with and without those of its answer."""
+    documents, questions = several_hops(options, 'hotpotqa')
+    for number, question in enumerate(some(questions, max(options.questions // 4, 2), rng)):
+        has = number % 2 == 0
+        support = [documents[i] for i in question['supporting']]
+        others = some(list(documents.values()), 4 * POOL, rng)
+        # What states the answer only as support, and there only if the question is to have it.
+        pool = [one for one in support if has or not states(one, question)]
+        pool += [one for one in others if not states(one, question)]
+        kept = list({one['id']: one for one in pool}.values())[:POOL]
+        yield kept, [line_of(question, question['answers'] if has else ())]
+
+
+def in_pools(texts: Sequence, size: int, options, rng: np.random.Generator) -> Texts:
+    """Knowledge bases of `size` texts each, with some of their questions, but those of yes or no.
+
+    A text has documents, by title, and the questions that were written with them.
+    """
+    pools = [texts[start : start + size] for start in range(0, len(texts), size)]
+    for pool in pools:
+        questions = [one for _, of in pool for one in of if not one.verdict]
+        kept = some(questions, max(options.questions // len(pools), 1), rng)
+        yield (
+            [{'id': title, 'title': title, 'text': of[title]} for of, _ in pool for title in of],
+            [line_of({'id': one.text, 'question': one.text}, one.answers) for one in kept],
+        )
+
+
+def written(options, rng: np.random.Generator) -> Texts:
+    """Documents that were written with questions, and that the reader was not trained with."""
+    texts = [
+        (
+            {one.title: '\n\n'.join(paragraph.text for paragraph in one.paragraphs)},
+            [question for paragraph in one.paragraphs for question in paragraph.questions],
+        )
+        for one in written_questions.documents()
+        if is_left_out(one.title)
+    ]
+    yield from in_pools(some(texts, options.documents // 2, rng), POOL, options, rng)
+
+
+def linked(options, rng: np.random.Generator) -> Texts:
+    """The same of sets of documents that name each other, two sets together."""
+    texts = [
+        (one.documents, [question for question, _ in one.questions])
+        for one in linked_questions.linked_sets()
+        if is_left_out(one.name)
+    ]
+    yield from in_pools(some(texts, options.documents // 16, rng), 2, options, rng)
+
+
+def films(options, rng: np.random.Generator) -> Texts:
+    """Some films, and questions about them that the text answers fully or not at all."""
+    kept = some(records(options.data / 'metaqa' / 'passages.jsonl'), options.documents, rng)
+    text, questions = folded(kept), []
+    for hops in (1, 2):
+        path = options.data / 'metaqa' / f'{hops}-hop' / 'dev.txt'
+        lines = path.read_text(encoding='utf-8').splitlines()
+        of: dict[bool, Questions] = {True: [], False: []}
+        for number in rng.permutation(len(lines)).tolist():
+            question, right, *_ = lines[number].split('\t')
+            topic = question[question.index('[') + 1 : question.index(']')]
+            has = [f' {fold(each)} ' in text for each in right.split('|')]
+            if f' {fold(topic)} ' in text and (all(has) or not any(has)):
+                plain = question.replace('[', '').replace(']', '')
+                one = {'id': f'{hops}-{number}', 'question': plain}
+                of[any(has)].append(line_of(one, right.split('|') if any(has) else ()))
+        questions += of[True][: options.questions * 3 // 8] + of[False][: options.questions // 8]
+    yield kept, questions
+
+
+def labelled(options, rng: np.random.Generator) -> Texts:
+    """Documents with labels, and questions of two hops."""
+    texts, made = comparisons.make(options.data)
+    questions = [one for one in made if one.kind == 'two hops'][: options.questions]
+    needed = sorted({name for one in made for name in one.documents})[: options.documents]
+    needed += [name for one in questions for name in one.documents]
+    asked = [
+        line_of({'id': str(i), **one._asdict()}, one.answers) for i, one in enumerate(questions)
+    ]
+    yield [texts[name] for name in dict.fromkeys(needed)], asked
+
+
+SETS = {
+    'labelled': labelled,
+    'squad': squad,
+    'articles': functools.partial(squad, by_article=True),
+    'hotpotqa': functools.partial(multihop, name='hotpotqa'),
+    'musique': functools.partial(multihop, name='musique'),
+    'pools': pools,
+    'films': films,
+    'written': written,
+    'linked': linked,
+}
+
+
+# ---- Weights ----
+
+
+# A question's candidates [n]: features, whether each is right, and what `left` keeps of it; and
+# whether the text answers it.
+Asked = collections.namedtuple('Asked', 'features right answerable left')
 Sets = Mapping[str, Sequence[Asked]]
 
 
-def main() -> None:
-    """Prints the lines."""
-    parser = make_parser(__doc__, reader=(False, 'look at the part of the reader, too'))
-    parser.add_argument('sets', type=pathlib.Path, help='what calibration_sets.py wrote')
-    options = parser.parse_args()
-    with_reader = (True, False) if options.reader else (False,)
-    of_reader: dict[bool, dict[str, list[Asked]]] = {has_reader: {} for has_reader in with_reader}
-    for folder in sorted(path for path in options.sets.iterdir() if path.is_dir()):
-        kbs = sorted(folder.glob('*.kb'))
-        found = [one for kb in kbs for one in asked_of_kb(kb, options.reader)]
-        for has_reader, sets in of_reader.items():
-            sets[folder.name] = [one[has_reader] for one in found]
-    for has_reader, sets in of_reader.items():
+def measure(options: argparse.Namespace) -> Iterator[dict]:
+    """The lines without the reader, and with it if that is wanted."""
+    answered: dict[str, list[dict[bool, Asked]]] = {}
+    for kb in sorted(options.folder.glob('*/*.kb')):
+        answered.setdefault(kb.parent.name, []).extend(asked_of_kb(kb, options.reader))
+    for has_reader in (True, False) if options.reader else (False,):
+        sets = {name: [one[has_reader] for one in of] for name, of in answered.items()}
         chances = calibration.read_probabilities if has_reader else calibration.probabilities
         used = calibration.READ if has_reader else calibration.FOLLOWED
+        text = lambda name: KIN.get(name, name)
         for name, asked in sets.items():
-            text = lambda name: KIN.get(name, name)
             others = {other: of for other, of in sets.items() if text(other) != text(name)}
-            fitted = fit_to(others or sets, has_reader)
-            for measure, weights in (('set', fitted), ('used', used)):
-                of = [one.left * chances(one.features, weights) for one in asked]
-                line = {'measure': measure, 'set': name, 'reader': has_reader}
-                show(line | scores(asked, of), options.json)
+            for of, weights in (('set', fit_to(others or sets, has_reader)), ('used', used)):
+                found = [one.left * chances(one.features, weights) for one in asked]
+                yield {'measure': of, 'set': name, 'reader': has_reader} | scores(asked, found)
         told = {of: round(weight, 3) for of, weight in fit_to(sets, has_reader).items()}
-        show({'measure': 'weights', 'reader': has_reader} | told, options.json)
+        yield {'measure': 'weights', 'reader': has_reader} | told
 
 
 def asked_of_kb(folder: pathlib.Path, has_reader: bool) -> Iterator[dict[bool, Asked]]:
@@ -136,31 +331,29 @@ def asked_together(
 
         def ask(rows, names, answer, ids):
             is_right = [not right.isdisjoint(map(fold, of)) for of in names]
-            of = left_of(kb, question, answer, ids)
-            return Asked(rows, np.array(is_right, bool), bool(right), of)
+            # Of the probabilities of those looked at some is left.
+            whole = dataclasses.replace(answer, store=kb.store, question=question)
+            best = answer.entities[:LOOKED_AT].tolist()
+            kept = np.array([left(whole, one) if one in best else 1.0 for one in ids])
+            return Asked(rows, np.array(is_right, bool), bool(right), kept)
 
         entities = followed.answer.entities.tolist()
         rows = answerer.followed_features(question, followed)
-        names = [[kb.vocab.names[entity]] for entity in entities]
-        asked_of = {False: ask(rows, names, followed.answer, entities)}
+        name_of = kb.vocab.names
+        asked_of = {False: ask(rows, [[name_of[i]] for i in entities], followed.answer, entities)}
         if read is not None:
             candidates = answerer.candidates(question, followed, read)
             answer = answerer.score(question, followed, read)
-            names, ids = [], []
-            for one in candidates:
-                is_entity = one.entity >= 0
-                names.append([one.text, *([kb.vocab.names[one.entity]] if is_entity else [])])
-                ids.append(one.entity if is_entity else -1 - answer.phrases.index(one.text))
+            ids = [
+                one.entity if one.entity >= 0 else -1 - answer.phrases.index(one.text)
+                for one in candidates
+            ]
+            names = [
+                [one.text, *([name_of[i]] if i >= 0 else [])] for one, i in zip(candidates, ids)
+            ]
             rows = features(candidates, read, followed.path)
             asked_of[True] = ask(rows, names, answer, ids)
         yield asked_of
-
-
-def left_of(kb, question: Question, answer: Answer, ids: Sequence[int]) -> np.ndarray:
-    """What is left of the probabilities of an answer's entities, of which some are looked at."""
-    answer = dataclasses.replace(answer, store=kb.store, question=question)
-    best = answer.entities[:LOOKED_AT].tolist()
-    return np.array([left(answer, one) if one in best else 1.0 for one in ids])
 
 
 def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
@@ -179,13 +372,7 @@ def fit_to(sets: Sets, has_reader: bool) -> dict[str, float]:
     return fit(rows, right, groups, names, fixed)
 
 
-def fit(
-    features: np.ndarray,
-    right: np.ndarray,
-    groups: np.ndarray,
-    names: Sequence[str],
-    fixed: Mapping[str, float],
-) -> dict[str, float]:
+def fit(features, right, groups, names: Sequence[str], fixed: Mapping) -> dict[str, float]:
     """The weights of `names`, beside `fixed` ones, that fit `right` [n] best, less an L2 penalty.
 
     Each set of `groups` [n] counts alike, whatever its size.
@@ -199,7 +386,7 @@ def fit(
 
 
 def logistic(
-    rows: np.ndarray, right: np.ndarray, decay: float, share: np.ndarray, offset: float | np.ndarray
+    rows: np.ndarray, right: np.ndarray, decay: float, share: np.ndarray, offset: np.ndarray | float
 ) -> tuple[float, list[float]]:
     """Bias and weights of a logistic regression of `right` [n] on rows [n, f].
 
@@ -212,9 +399,8 @@ def logistic(
     def loss(weights):
         odds = sign * (x @ weights + offset)
         penalty = decay * np.concatenate([[0], weights[1:]])
-        return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - (
-            share * sign * scipy.special.expit(-odds)
-        ) @ x
+        slope = share * sign * scipy.special.expit(-odds)
+        return share @ np.logaddexp(0, -odds) + penalty @ weights, 2 * penalty - slope @ x
 
     start = np.zeros(x.shape[1])
     bias, *weights = scipy.optimize.minimize(loss, start, jac=True, method='L-BFGS-B').x
@@ -232,19 +418,17 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
     best = np.array([chance[0] if len(chance) else 0.0 for chance, _ in ranked])
     first, five = (np.array([right[:k].any() for _, right in ranked], bool) for k in (1, 5))
     known, sure = np.array([one.answerable for one in asked], bool), best >= calibration.SURE
-    share = lambda of: of.mean() if of.size else np.nan
     measured = {
-        'hits@1': share(first[known]),
-        'hits@5': share(five[known]),
-        'ece': calibration_error(best[known], first[known]),
-        'ece_of_all': calibration_error(best, first),  # nothing unanswerable is right
-        'sure': share(sure[known]),
-        'sure_right': share(first[known & sure]),
-        'right_sure': share(sure[known & first]),
-        'unanswerable_sure': share(sure[~known]),
+        'hits@1': first[known],
+        'hits@5': five[known],
+        'sure': sure[known],
+        'sure_right': first[known & sure],
+        'unanswerable_sure': sure[~known],
     }
-    told = {name: round(float(value), 3) for name, value in measured.items() if np.isfinite(value)}
-    return {'questions': int(known.sum()), **told}
+    told = {name: round(float(of.mean()), 3) for name, of in measured.items() if of.size}
+    # Nothing that is unanswerable is right.
+    error = round(calibration_error(best, first), 3)
+    return {'questions': int(known.sum()), **told, 'ece_of_all': error}
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
@@ -255,4 +439,6 @@ def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
 
 
 if __name__ == '__main__':
-    main()
+    subjects, made = {'sets': write, 'weights': measure}, {'sets': list(SETS), 'data': DATA}
+    made |= {'folder': pathlib.Path('sets'), 'questions': 120, 'documents': 320}
+    run(__doc__, subjects, reader=False, **made)

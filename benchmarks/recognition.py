@@ -9,8 +9,11 @@ mark. The line `spacy` is what the rules start from. `persons`, `organisations` 
 shares of those recognised that have this kind.
 """
 
+import argparse
+from collections.abc import Iterator
+
 import pyarrow as pa
-from timing import DATA, make_parser, show
+from timing import DATA, run
 
 from opql_jax.corpus import recognition
 from opql_jax.corpus.spans import Span
@@ -18,11 +21,8 @@ from opql_jax.models.mention_kinds import THING
 from opql_jax.training.fit_mention_kinds import KIND_OF_TYPE, read_typed
 
 
-def main() -> None:
-    """Prints a line for each rule."""
-    parser = make_parser(__doc__, data=(DATA[0] / 'redocred', 'the folder of documents.json'))
-    parser.add_argument('--documents', type=int, help='how many; all if not given')
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> Iterator[dict]:
+    """A line for what the rules start from, and for each rule."""
     documents = read_typed(options.data / 'documents.json')[: options.documents]
     # The type of each mention, which its entity begins with.
     marked = [
@@ -34,10 +34,10 @@ def main() -> None:
     batch = pa.RecordBatch.from_pydict({'text': texts})
     recognised = recognition.recognise_batch(batch, rules=())
     spans = [[Span(**span) for span in row] for row in recognised['spans'].to_pylist()]
-    show(score('spacy', spans, marked), options.json)
+    yield score('spacy', spans, marked)
     for rule in recognition.RULES:
         spans = [recognition.refine(text, found, [rule]) for text, found in zip(texts, spans)]
-        show(score(rule.__name__, spans, marked), options.json)
+        yield score(rule.__name__, spans, marked)
 
 
 def score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
@@ -59,4 +59,4 @@ def score(name: str, spans: list[list[Span]], marked: list[dict]) -> dict:
 
 
 if __name__ == '__main__':
-    main()
+    run(__doc__, measure, data=DATA / 'redocred', documents=int)

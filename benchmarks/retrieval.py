@@ -6,55 +6,40 @@ python benchmarks/retrieval.py evidence --kb KB --questions FILE --json
 rank      The weights of `opql_jax.retrieval.rank.WEIGHTS`, fitted to the questions of all sets of
           the recipe `retrieval`, whose steps are run as far as they are needed; each set counts
           alike. Before that they are fitted to each half of the questions, and score the other.
+          `out` is the recipe's folder, `percent` a share of questions and passages.
 evidence  Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should
           have no supporting document in the knowledge base, as users ask about what a text does not
           say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half
           of the questions, fitted to the other one, the Brier score of the best passages beside
-          that of their ranking scores, and how often a passage that counts as evidence (a
-          probability of 0.5 or a score of 0.5) comes first for a question that has none.
+          that of their ranking scores.
 """
 
 import argparse
+import collections
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
+import scipy.special
 from calibration import logistic
-from timing import DATA, make_parser, show
+from timing import DATA, run
 
 from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
-from opql_jax.recipes.recipe import run
+from opql_jax.recipes import recipe
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.recipes.step import Options
 from opql_jax.retrieval import evidence, rank, view
 
-# The penalty on standardised weights of ranking.
-DECAY = 3e-3
-# Passages of each question that may be evidence, and the penalty on those weights.
-K, EVIDENCE_DECAY = 10, 1e-2
-
-
-def main() -> None:
-    """Prints the lines of a subject."""
-    parser = make_parser(
-        __doc__,
-        data=DATA,
-        out=(pathlib.Path('runs/retrieval'), 'the folder of the recipe'),
-        percent=(100.0, 'of questions and passages'),
-    )
-    parser.add_argument('subject', choices=SUBJECTS)
-    parser.add_argument('--kb', help='whose passages may be evidence')
-    parser.add_argument('--questions', help='a file')
-    options = parser.parse_args()
-    if options.subject == 'evidence' and not (options.kb and options.questions):
-        parser.error('evidence needs --kb and --questions')
-    for line in SUBJECTS[options.subject](options):
-        show(line, options.json)
+# Penalties on standardised weights: of ranking, and of evidence.
+DECAY, EVIDENCE_DECAY = 3e-3, 1e-2
+# Passages of each question that may be evidence.
+K = 10
+HALVES = slice(0, None, 2), slice(1, None, 2)
 
 
 # ---- The weights of ranking ----
@@ -68,41 +53,36 @@ class Task(NamedTuple):
     questions: list[view.Question]
     supporting: list[list[int]]
 
-    def half(self, start: int) -> 'Task':
-        """Every second question."""
-        lists = self.asked[start::2], self.questions[start::2], self.supporting[start::2]
-        return Task(self.retriever, *lists)
+    def part(self, of: slice) -> 'Task':
+        """Some of the questions."""
+        return Task(self.retriever, *(column[of] for column in self[1:]))
 
     def ranker(self, weights: rank.Weights) -> rank.Ranker:
         """What ranks with other weights."""
-        relations = self.retriever.relations
-        return rank.Ranker(self.retriever.index, weights, relations=relations)
-
-    def scores(self, weights: rank.Weights) -> dict:
-        """What is printed of a ranking."""
-        ranked = self.retriever.best_documents(self.ranker(weights), self.questions, 5)
-        documents = [[each.document for each in found] for found in ranked]
-        return scores(self.asked, documents, self.retriever.texts)
+        return rank.Ranker(self.retriever.index, weights, relations=self.retriever.relations)
 
 
 def fit_ranking(options: argparse.Namespace) -> Iterator[dict]:
     """Lines of each half of each set, and the weights that all questions give."""
     tasks = {row: load(options, row) for row in SETS}
-    for half in (0, 1):
-        weights = fit([task.half(1 - half) for task in tasks.values()])
+    everything = slice(None)
+    for half, learnt in ((HALVES[0], HALVES[1]), HALVES[::-1], (everything, everything)):
+        weights = fit([task.part(learnt) for task in tasks.values()])
         for row, task in tasks.items():
-            yield {'row': row, 'half': half} | task.half(half).scores(weights)
-    weights = fit(list(tasks.values()))
-    for row, task in tasks.items():
-        yield {'row': row, 'half': 'both'} | task.scores(weights)
+            of = task.part(half)
+            ranked = of.retriever.best_documents(of.ranker(weights), of.questions, 5)
+            documents = [[each.document for each in found] for found in ranked]
+            name = 'both' if half == everything else half.start
+            yield {'row': row, 'half': name} | scores(of.asked, documents, of.retriever.texts)
     two = lambda values: {name: round(float(value), 2) for name, value in values.items()}
     yield {'first': two(weights.first), 'next': two(weights.next), 'begin': round(weights.begin, 2)}
 
 
 def load(options: argparse.Namespace, row: str) -> Task:
     """Runs the steps of the recipe that a row needs; all passages of a document support."""
-    recipe = Options(options.out, options.data, percent=options.percent)
-    run([step for step in steps_of(recipe, row) if not step.name.startswith('results')], recipe)
+    chosen = Options(options.out, options.data, percent=options.percent)
+    steps = [step for step in steps_of(chosen, row) if not step.name.startswith('results')]
+    recipe.run(steps, chosen)
     retriever = open_kb(options.out / f'kb-{row}').retriever
     asked = read_questions(options.out / f'text-{row}/questions.jsonl')
     rows: dict[str, list[int]] = {}
@@ -114,21 +94,19 @@ def load(options: argparse.Namespace, row: str) -> Task:
 
 def fit(tasks: list[Task]) -> rank.Weights:
     """Weights under which supporting passages, and chains of two, are likely to come first."""
-    first = solve([list(first_steps(task)) for task in tasks], len(view.FIRST))
-    weights = rank.Weights(dict(zip(view.FIRST, first)), rank.WEIGHTS.next, 1.0)
-    steps = [list(chains(task.ranker(weights), task)) for task in tasks]
-    begin, *after = solve(steps, 1 + len(view.NEXT))
-    return rank.Weights(weights.first, dict(zip(view.NEXT, after)), float(begin))
+    steps = []
+    for task in tasks:
+        seen = rank.Ranker(task.retriever.index).views(task.questions)
+        steps.append(
+            [(one.first.astype(np.float32), np.array(of)) for one, of in zip(seen, task.supporting)]
+        )
+    first = dict(zip(view.FIRST, solve(steps)))
+    alone = rank.Weights(first, rank.WEIGHTS.next, 1.0)
+    begin, *after = solve([list(chains(task.ranker(alone), task)) for task in tasks])
+    return rank.Weights(first, dict(zip(view.NEXT, after)), float(begin))
 
 
-def first_steps(task: Task):
-    """For each question, the quantities of all first passages and the right ones."""
-    ranker = rank.Ranker(task.retriever.index)
-    for seen, needed in zip(ranker.views(task.questions), task.supporting):
-        yield seen.first.astype(np.float32), np.array(needed)
-
-
-def chains(ranker: rank.Ranker, task: Task):
+def chains(ranker: rank.Ranker, task: Task) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Of each question features of its chains of two passages [n, 1 + NEXT], and the right rows."""
     for seen, needed in zip(ranker.views(task.questions), task.supporting):
         chance = np.log(seen.probabilities[seen.roots] + 1e-300)
@@ -140,47 +118,43 @@ def chains(ranker: rank.Ranker, task: Task):
             yield np.concatenate([begin[:, None], found.quantities()], 1, dtype=np.float32), right
 
 
-def solve(sets: list[list[tuple]], width: int) -> np.ndarray:
+def solve(sets: list[list[tuple[np.ndarray, np.ndarray]]]) -> np.ndarray:
     """The weights that maximise the mean over sets of the log-probability of what is right."""
-    spread = np.mean([np.mean([x.std(0) for x, _ in examples], 0) for examples in sets], 0) + 1e-3
-    examples = [
-        (x / spread, right, 1 / len(sets) / len(examples))
-        for examples in sets
-        for x, right in examples
-    ]
+    spread = np.mean([np.mean([x.std(0) for x, _ in of], 0) for of in sets], 0) + 1e-3
+    examples = [(x / spread, right, 1 / len(sets) / len(of)) for of in sets for x, right in of]
 
     def loss(weights):
         value, gradient = DECAY * weights @ weights, 2 * DECAY * weights
         for x, right, share in examples:
-            logits = x @ weights
-            p = np.exp(logits - logits.max())
-            p /= p.sum()
+            p = scipy.special.softmax(x @ weights)
             mass = p[right].sum() + 1e-12
             value -= share * np.log(mass)
             gradient -= share * (p[right] @ x[right] / mass - p @ x)
         return value, gradient
 
-    return scipy.optimize.minimize(loss, np.zeros(width), jac=True, method='L-BFGS-B').x / spread
+    start = np.zeros(len(spread))
+    return scipy.optimize.minimize(loss, start, jac=True, method='L-BFGS-B').x / spread
 
 
 # ---- The probability of evidence ----
 
 
-class Ranked(NamedTuple):
-    """A question's best passages: quantities [K, 5], ranking scores [K], whether evidence [K]."""
-
-    quantities: np.ndarray
-    scores: np.ndarray
-    right: np.ndarray
+# A question's best passages: quantities [K, 5], ranking scores [K], whether each is evidence [K].
+Ranked = collections.namedtuple('Ranked', 'quantities scores right')
 
 
 def fit_evidence(options: argparse.Namespace) -> Iterator[dict]:
     """A line of each half of the questions, and the weights that all give."""
     with open_kb(options.kb) as kb:
         ranked = list(ranked_passages(kb.retriever, options.questions))
-    halves = ranked[::2], ranked[1::2]
-    for half, other in (halves, halves[::-1]):
-        yield measure(half, weights_of_evidence(other))
+    for half, learnt in (HALVES, HALVES[::-1]):
+        weights, of = weights_of_evidence(ranked[learnt]), ranked[half]
+        first = np.array([evidence.probabilities(one.quantities, weights)[0] for one in of])
+        right = np.array([one.right[0] for one in of])
+        brier = lambda best: round(float(np.mean((best - right) ** 2)), 3)
+        line = {'brier': brier(first), 'brier_of_scores': brier([one.scores[0] for one in of])}
+        none = sum(not one.right.any() for one in of)
+        yield line | {'questions': len(of), 'without_evidence': none}
     yield {'weights': weights_of_evidence(ranked)._asdict()}
 
 
@@ -206,20 +180,6 @@ def weights_of_evidence(ranked: Sequence[Ranked]) -> evidence.Weights:
     return evidence.Weights(*np.round([bias, *weights], 3).tolist())
 
 
-def measure(ranked: Sequence[Ranked], weights: evidence.Weights) -> dict[str, float]:
-    """Brier scores of best passages, and shares of false evidence where a question has none."""
-    first = np.array([evidence.probabilities(one.quantities, weights)[0] for one in ranked])
-    score = np.array([one.scores[0] for one in ranked])
-    right = np.array([one.right[0] for one in ranked])
-    none = np.array([not one.right.any() for one in ranked])
-    told = {}
-    for name, best in (('', first), ('_of_scores', score)):
-        told[f'brier{name}'] = round(float(np.mean((best - right) ** 2)), 3)
-        told[f'false_evidence{name}'] = round(float(np.mean(best[none] >= 0.5)), 3)
-    return told | {'questions': len(ranked), 'without_evidence': int(none.sum())}
-
-
-SUBJECTS = {'rank': fit_ranking, 'evidence': fit_evidence}
-
 if __name__ == '__main__':
-    main()
+    subjects, out = {'rank': fit_ranking, 'evidence': fit_evidence}, pathlib.Path('runs/retrieval')
+    run(__doc__, subjects, data=DATA, out=out, percent=100.0, kb=str, questions=str)

@@ -5,7 +5,8 @@ python benchmarks/search.py follow --queries 1,256 --json
 python benchmarks/search.py index --json
 JAX_PLATFORMS=cuda,cpu python benchmarks/search.py memory --matrix 8192 --json
 
-Half of `dim` is the relation's, half the entity's; an entity is the topic of 32 rows on average.
+A memory has so many `rows` of `dim` numbers, half of them the relation's, half the entity's, which
+is the topic of 32 rows on average. `k` rows are found for each of so many `queries` of a call.
 
 memory  `concatenated` is the exact search over keys of `dim` numbers per row. `product` computes
         scores of at most 256 queries at a time and discards them. FAISS (`pip install faiss-cpu`)
@@ -32,7 +33,7 @@ import pathlib
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 # PyTorch wants a part of the memory.
 os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
@@ -40,7 +41,7 @@ os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 import jax
 import jax.numpy as jnp
 import numpy as np
-from timing import chosen, make_parser, medians, show, torch_device
+from timing import chosen, medians, milliseconds, over, run, torch_device
 
 from opql_jax.memory import ann, search, search_keys
 from opql_jax.memory.ann_build import MIN_ENTRIES, build_index
@@ -56,11 +57,6 @@ HOPS = 2
 # Of the clustered memory: clusters of entities and of relations, dimensions of their centres, and
 # the length of the noise.
 TYPES, RELATIONS, RANK, SPREAD = 64, 500, 16, 0.5
-
-
-def milliseconds(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Times as they are printed."""
-    return {name: round(1e3 * spent, 3) for name, spent in seconds.items()}
 
 
 # ---- The whole memory ----
@@ -102,22 +98,20 @@ def search_memory(options) -> Iterator[dict]:
             width = of_topics.shape[1]
             queries = Queries(query[:, :width], query[:, width:])
             functions[name] = functools.partial(top_k, memory, of_topics, queries)
-        parts = [query[i : i + PRODUCT_QUERIES] for i in range(0, count, PRODUCT_QUERIES)]
 
-        def products(parts=parts):
-            for part in parts:
-                jax.block_until_ready(product(part, keys))
+        def products(query=query):
+            for start in range(0, len(query), PRODUCT_QUERIES):
+                jax.block_until_ready(product(query[start : start + PRODUCT_QUERIES], keys))
 
         seconds = medians(functions | {'product': products}, calls=20, limit=60)
         line = {**chosen(options, 'rows', 'dim', 'k'), 'queries': count}
-        line['milliseconds'] = milliseconds(seconds)
+        line |= {'milliseconds': milliseconds(seconds), 'over_exact': over(seconds, 'exact')}
         if rate:
             line |= {'rates': rate, 'over_limit': {}}
             for mode, size in (('exact', 4), ('approx', 2)):  # bytes of a number
                 limit = max(size / rate['read'], 2 * count / rate['product']) * keys.size
                 line['over_limit'][mode] = round(seconds[mode] / limit, 2)
-        over = {name: round(spent / seconds['exact'], 2) for name, spent in seconds.items()}
-        yield line | {'over_exact': over}
+        yield line
 
 
 def torch_search(keys: np.ndarray, k: int, device: str) -> Callable:
@@ -167,7 +161,7 @@ def skewed_memory(rows: int, dim: int) -> tuple[MemoryArrays, jax.Array]:
 def follow_topics(options) -> Iterator[dict]:
     """A line for each number of queries of two hops."""
     memory, table = skewed_memory(options.rows, options.dim)
-    half, k = options.dim // 2, options.k
+    rng, half, k = np.random.default_rng(1), options.dim // 2, options.k
     placed = shard_memory(memory.topic, memory.target, memory.relations, make_mesh(1))
     whole_memory = jax.jit(search_keys.with_keys)(placed, table)
     follower = Follower(relation_dim=half, entity_dim=half, max_hops=HOPS)
@@ -175,37 +169,29 @@ def follow_topics(options) -> Iterator[dict]:
     @jax.jit
     def follow(relation, topics, memory, table):
         params = follower.init(jax.random.key(0), relation, relation, 0, method=follower.query)
-        return follower.apply(
-            params, relation, topics, hops=HOPS, memory=memory, entity_table=table, k=k
-        )
+        over_memory = {'hops': HOPS, 'memory': memory, 'entity_table': table, 'k': k}
+        return follower.apply(params, relation, topics, **over_memory)
 
     @jax.jit
     def search_whole(relation, topics, memory, table):
         allowed = search.SearchFilter(topics=topics[:, None])
         return search.top_k(memory, table, Queries(table[topics], relation), k, allowed)
 
-    rng = np.random.default_rng(1)
     for count in options.queries:
         # New topics in each call: the time depends on how many rows they have.
-        queries = [
-            (
-                jnp.asarray(rng.standard_normal((count, half), np.float32)),
-                memory.topic[rng.integers(0, options.rows, count)],
-            )
-            for _ in range(20)
-        ]
+        drawn = lambda: memory.topic[rng.integers(0, options.rows, count)]
+        relation = lambda: jnp.asarray(rng.standard_normal((count, half), np.float32))
+        queries = [(relation(), drawn()) for _ in range(20)]
         turns = itertools.cycle(queries)
         functions = {
             'follow': lambda turns=turns: follow(*next(turns), memory, table),
             'whole': lambda queries=queries: search_whole(*queries[0], whole_memory, table),
         }
         seconds = medians(functions, calls=20, limit=40)
-        yield {
-            **chosen(options, 'rows', 'dim', 'k'),
-            **{'queries': count, 'milliseconds': milliseconds(seconds)},
-            'queries_per_second': round(count / seconds['follow']),
-            'whole_over_follow': round(seconds['whole'] / seconds['follow'], 1),
-        }
+        line = {**chosen(options, 'rows', 'dim', 'k'), 'queries': count}
+        line |= {'milliseconds': milliseconds(seconds)}
+        line['queries_per_second'] = round(count / seconds['follow'])
+        yield line | {'whole_over_follow': over(seconds, 'follow')['whole']}
 
 
 # ---- The index ----
@@ -224,28 +210,27 @@ def clustered(rng, rows: int, centres: int, dim: int) -> np.ndarray:
 
 def search_index(options) -> Iterator[dict]:
     """A line about the index, and one for each number of queries."""
+    if options.rows < MIN_ENTRIES or not importlib.util.find_spec('scann'):
+        raise SystemExit(f'needs ScaNN, and {MIN_ENTRIES} rows: fewer are searched exactly')
     rng, half, k = np.random.default_rng(0), options.dim // 2, options.k
     table = clustered(rng, options.rows // ROWS_PER_TOPIC, TYPES, half)
     relations = clustered(rng, options.rows, RELATIONS, half)
-    columns = {
-        field.name: np.zeros(options.rows, np.int32) for field in dataclasses.fields(EntryTable)
-    }
+    zeros = np.zeros(options.rows, np.int32)
+    columns = {field.name: zeros for field in dataclasses.fields(EntryTable)}
     columns |= {name: rng.integers(0, len(table), options.rows) for name in ('topic', 'target')}
-    hashes = dict.fromkeys(('encoder', 'entity_table', 'vocabulary'), '0' * 64)
+    made_with = BuildOptions(
+        len(table), half, dict.fromkeys(('encoder', 'entity_table', 'vocabulary'), '0' * 64)
+    )
     with tempfile.TemporaryDirectory() as folder:
-        memory = build(
-            pathlib.Path(folder, 'memory'),
-            EntryTable(**columns),
-            lambda rows: relations[rows],
-            BuildOptions(len(table), half, hashes),
-        )
+        of, to = pathlib.Path(folder, 'memory'), pathlib.Path(folder, 'index')
+        memory = build(of, EntryTable(**columns), lambda rows: relations[rows], made_with)
         start = time.perf_counter()
-        index = build_index(pathlib.Path(folder, 'index'), memory, table, k=k)
+        searches = {'scann': build_index(to, memory, table, k=k)}
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line = chosen(options, 'rows', 'dim', 'k')
         yield line | {'build_seconds': round(seconds, 1), 'build_peak_bytes': peak}
-        searches = {'scann': index, 'exact': ann.ExactIndex(memory, table)}
+        searches['exact'] = ann.ExactIndex(memory, table)
         for count in options.queries:
             rows = rng.integers(0, len(memory), count)
             keys = np.concatenate([table[memory.topic[rows]], memory.relations(rows)], axis=1)
@@ -255,37 +240,14 @@ def search_index(options) -> Iterator[dict]:
                 name: functools.partial(of.search, keys[:, :half], keys[:, half:], k)
                 for name, of in searches.items()
             }
-            found, true = (calls[name]()[1] for name in ('scann', 'exact'))
+            found, true = (call()[1] for call in calls.values())
             recall = np.mean([np.isin(expected, row).mean() for expected, row in zip(true, found)])
             times = medians(calls, calls=3)
-            yield {
-                **{'queries': count, f'recall@{k}': float(recall)},
-                'milliseconds': milliseconds(times),
-                'exact_over_scann': times['exact'] / times['scann'],
-            }
-
-
-SUBJECTS = {'memory': search_memory, 'follow': follow_topics, 'index': search_index}
-
-
-def main() -> None:
-    """Prints the lines of a subject."""
-    parser = make_parser(
-        __doc__,
-        rows=(1_600_000, 'entries of the memory'),
-        dim=(512, 'numbers of a key'),
-        queries=([1, 64, 1024], 'queries of a call'),
-        k=(32, 'entries found for a query'),
-        matrix=(0, 'rows of the product that sets the limit of a device'),
-    )
-    parser.add_argument('subject', choices=SUBJECTS)
-    options = parser.parse_args()
-    is_indexed = options.rows >= MIN_ENTRIES and importlib.util.find_spec('scann')
-    if options.subject == 'index' and not is_indexed:
-        parser.error(f'needs ScaNN, and at least {MIN_ENTRIES} rows: fewer are searched exactly')
-    for line in SUBJECTS[options.subject](options):
-        show(line, options.json)
+            line = {'queries': count, f'recall@{k}': float(recall)}
+            line['milliseconds'] = milliseconds(times)
+            yield line | {'exact_over_scann': over(times, 'scann')['exact']}
 
 
 if __name__ == '__main__':
-    main()
+    subjects = {'memory': search_memory, 'follow': follow_topics, 'index': search_index}
+    run(__doc__, subjects, rows=1_600_000, dim=512, queries=[1, 64, 1024], k=32, matrix=0)

@@ -1,24 +1,28 @@
-"""Training steps: against PyTorch's, with a memory against without, and what checkpoints cost.
+"""Training steps against PyTorch's, with and without a memory, and their input and checkpoints.
 
 python benchmarks/steps.py relations --rows 32 --length 64 --threads 1 --json
 python benchmarks/steps.py lm --model tiny --rows 64 --length 96 --entities 40000 --json
 python benchmarks/steps.py saves --model base --rows 4 --entities 100000 --folder /mnt/runs --json
+python benchmarks/steps.py input --json
 
-A step is forward, backward, clipping and AdamW over a random batch, with dropout 0.1. An
-accelerator is used where JAX_PLATFORMS names it, such as cuda,cpu.
+A step is forward, backward, clipping and AdamW over a random batch of so many `rows` of `length`
+tokens, with dropout 0.1. `model` is a file of gin/models, `dtype` of our transformer. Of a CPU all
+cores are used, or so many `threads`; an accelerator where JAX_PLATFORMS names it: cuda,cpu.
 
 relations  Relation pretraining against the same step in PyTorch with transformers, over an encoder,
            W_r, W_e and an entity table of the same size: L_rel over all rows, without padding, and
            L_el of two context mentions per row over all entities. PyTorch runs `BertModel` eagerly
-           with its fastest attention ('sdpa') and the fused AdamW, on a CPU or on a GPU that it
-           sees. On a CPU both keep freed memory, as `opql_jax.train` does. `ratio` is ours over
-           theirs in sequences per second. `mfu`, of accelerators, is of the nominal bfloat16 peak,
-           by the FLOPs of `opql_jax.models.flops` times 3.
-lm         The language model (`Cloze`): one hidden mention and two topics that query. `on_over_off`
-           are seconds with a memory, by the mode of its search, over those without.
+           with its fastest attention ('sdpa') and the fused AdamW. On a CPU both keep freed memory,
+           as `opql_jax.train` does. `ratio` is theirs over ours in seconds. `mfu`, of accelerators,
+           is of the nominal bfloat16 peak, by the FLOPs of `opql_jax.models.flops` times 3.
+lm         The language model (`Cloze`): one hidden mention, two topics that query `entries`.
+           `on_over_off` are seconds with a memory, by the mode of its search, over those without.
 saves      Relation pretraining with a checkpoint among the steps: `waited_seconds` until the state
            is copied, so that training may go on; `lost_seconds` also what steps took longer until
            it was whole on disk; `share` is that of an interval of 20 minutes.
+input      `milliseconds` of CPU time that a batch of 512 rows takes a core at the paper's shapes,
+           by objective. The text is generated: as many full `pieces` as entities, with at least as
+           many mentions as hyperlinks give Wikipedia.
 """
 
 from opql_jax.training import malloc
@@ -32,21 +36,25 @@ import pathlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 
 # PyTorch wants a part of the memory.
 os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 import jax
 import numpy as np
-from timing import chosen, make_parser, medians, show, torch_device
+from timing import chosen, medians, milliseconds, over, run, torch_device
 
 import gin
 from opql_jax.core.distributed import describe_devices
-from opql_jax.data import batching
+from opql_jax.data import batching, passage_records
 from opql_jax.data.lm_markup import TextBucket, Texts
-from opql_jax.data.sources.cloze import ClozeBatch
-from opql_jax.data.sources.relations import RelationBatch
+from opql_jax.data.markup import TokenisedPassage
+from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
+from opql_jax.data.sources.entities import EntitySource
+from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
+from opql_jax.data.tokenizer import SpecialIds
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder, init_params
 from opql_jax.models.flops import TRAINING_OVER_FORWARD, encoder_flops, peak_flops
@@ -62,24 +70,18 @@ VOCABULARY, CONTEXT = 30_000, 2  # words, and context mentions of a row
 TOPICS, K = 2, 32  # of the language model: mentions of a row that query, and entries found
 # Minutes between checkpoints; steps before one, whose median is the usual time.
 MINUTES, STEPS = 20, 5
+# Of input: tokens of a piece, rows of a batch, and batches.
+TOKENS, ROWS, BATCHES = 122, 512, 10
 
 
 def relation_batch(rows: int, length: int, entities: int) -> RelationBatch:
     """A batch of one bucket, with two mentions of each pair and no padding."""
-    rng = np.random.default_rng(0)
+    rng, pair = np.random.default_rng(0), np.arange(rows, dtype=np.int32) // 2
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
-    pair = np.arange(rows, dtype=np.int32) // 2
-    bucket = batching.PairBucket(
-        tokens=10 + integers(VOCABULARY - 10, length),
-        r1=integers(length),
-        r2=integers(length),
-        topic=pair,
-        target=pair,
-        anchor=np.ones(rows, bool),
-        context_positions=integers(length, CONTEXT),
-        context_entities=integers(entities, CONTEXT),
-    )
-    return RelationBatch((bucket,))
+    tokens, r1, r2 = 10 + integers(VOCABULARY - 10, length), integers(length), integers(length)
+    context = integers(length, CONTEXT), integers(entities, CONTEXT)
+    anchor = np.ones(rows, bool)
+    return RelationBatch((batching.PairBucket(tokens, r1, r2, pair, pair, anchor, *context),))
 
 
 def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> ClozeBatch:
@@ -87,24 +89,13 @@ def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int
     rng = np.random.default_rng(0)
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
     positions = np.sort(rng.integers(1, length - 2, (rows, 2 * topics)), axis=1).astype(np.int32)
-    texts = Texts(
-        tokens=10 + integers(VOCABULARY - 10, length),
-        start=positions[:, ::2],
-        r1=positions[:, 1::2],
-        r2=np.full(rows, length - 1, np.int32),
-        used=np.ones((rows, topics), bool),
-        gold=integers(entries, topics, 4),
-        passage=np.arange(rows, dtype=np.int32),
-    )
-    bucket = TextBucket(
-        texts,
-        topic=integers(entities, topics),
-        absent=rng.random((rows, topics)) < 0.5,
-        label=integers(entities),
-        answers=integers(entities, 1),
-        left_out=np.zeros(rows, np.int32),
-    )
-    return ClozeBatch((bucket,))
+    tokens, gold = 10 + integers(VOCABULARY - 10, length), integers(entries, topics, 4)
+    places = positions[:, ::2], positions[:, 1::2], np.full(rows, length - 1, np.int32)
+    used, passage = np.ones((rows, topics), bool), np.arange(rows, dtype=np.int32)
+    texts = Texts(tokens, *places, used, gold, passage)
+    topic, absent = integers(entities, topics), rng.random((rows, topics)) < 0.5
+    answers = integers(entities), integers(entities, 1), np.zeros(rows, np.int32)
+    return ClozeBatch((TextBucket(texts, topic, absent, *answers),))
 
 
 def make_encoder(model: str, **fields) -> RelationEncoder:
@@ -165,21 +156,17 @@ class TorchStep:
             attention_probs_dropout_prob=encoder.dropout_rate,
             attn_implementation='sdpa',
         )
-        project = lambda inputs, outputs: torch.nn.Linear(inputs, outputs, bias=False)
-        self.torch, hidden = torch, encoder.hidden_size
-        self.model = torch.nn.ModuleDict(
-            {
-                'bert': transformers.BertModel(config, add_pooling_layer=False),
-                'w_r': project(2 * hidden, encoder.relation_dim),
-                'w_e': project(hidden, encoder.entity_dim),
-                'entity_table': project(encoder.entity_dim, entities),
-            }
-        ).train()
-        self.device = torch.device(device)
-        self.model.to(self.device)
-        self.autocast = functools.partial(
-            torch.autocast, device, torch.bfloat16, enabled=encoder.dtype == 'bfloat16'
-        )
+        project, hidden = functools.partial(torch.nn.Linear, bias=False), encoder.hidden_size
+        parts = {
+            'bert': transformers.BertModel(config, add_pooling_layer=False),
+            'w_r': project(2 * hidden, encoder.relation_dim),
+            'w_e': project(hidden, encoder.entity_dim),
+            'entity_table': project(encoder.entity_dim, entities),
+        }
+        self.torch, self.device = torch, torch.device(device)
+        self.model = torch.nn.ModuleDict(parts).train().to(self.device)
+        enabled = encoder.dtype == 'bfloat16'
+        self.autocast = lambda: torch.autocast(device, torch.bfloat16, enabled=enabled)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.01, fused=True
         )
@@ -188,21 +175,20 @@ class TorchStep:
     def loss(self):
         """L_rel + L_el, as in `models.losses`, of a batch in which every slot is used."""
         torch, model = self.torch, self.model
-        column = lambda name: torch.from_numpy(getattr(self.bucket, name)).to(self.device)
-        tokens, topic, target = column('tokens').long(), column('topic'), column('target')
-        entities = column('context_entities').long().flatten()
+        column = lambda name: torch.from_numpy(getattr(self.bucket, name)).to(self.device).long()
+        tokens, topic, target = map(column, ('tokens', 'topic', 'target'))
         states = model['bert'](tokens, attention_mask=(tokens != 0).long()).last_hidden_state
         rows = torch.arange(len(tokens), device=self.device)
-        relations = model['w_r'](
-            torch.cat([states[rows, column('r1').long()], states[rows, column('r2').long()]], dim=1)
-        )
+        of_pair = [states[rows, column(marker)] for marker in ('r1', 'r2')]
+        relations = model['w_r'](torch.cat(of_pair, dim=1))
         others = ~torch.eye(len(tokens), dtype=bool, device=self.device)
         positives = (topic[:, None] == topic) & (target[:, None] == target) & others
         log_probs = (relations @ relations.T).masked_fill(~others, -1e30).log_softmax(dim=1)
         count = positives.sum(dim=1)
         loss = -torch.where(positives, log_probs, 0.0).sum(dim=1) / count.clamp(min=1)
-        mentions = states[rows[:, None], column('context_positions').long()].flatten(0, 1)
+        mentions = states[rows[:, None], column('context_positions')].flatten(0, 1)
         scores = model['entity_table'](model['w_e'](mentions))
+        entities = column('context_entities').flatten()
         linking = torch.nn.functional.cross_entropy(scores, entities)
         return loss.sum() / (count > 0).sum() + linking
 
@@ -237,9 +223,7 @@ def measure_relations(options) -> dict:
         flops = encoder_flops(encoder, (options.rows, options.length), 2 + CONTEXT)
         flops *= TRAINING_OVER_FORWARD / jax.device_count()
         line['mfu'] = round(flops / seconds['ours'] / peak, 3)
-    if 'torch' in seconds:
-        line['ratio'] = round(seconds['torch'] / seconds['ours'], 2)
-    return line
+    return line | ({'ratio': over(seconds, 'ours')['torch']} if device else {})
 
 
 # ---- The language model ----
@@ -264,8 +248,8 @@ def measure_language_model(options) -> dict:
         with_memory = objective(memory_dir='memory', mode=mode)
         steps[mode] = Step(with_memory, encoder, entities, batch, memory)
     seconds = medians(steps, calls=7, limit=120)
-    over = {mode: round(seconds[mode] / seconds['memory_off'], 3) for mode in MODES}
-    return {'entries': entries, 'step_seconds': seconds, 'on_over_off': over}
+    on = over(seconds, 'memory_off')
+    return {'entries': entries, 'step_seconds': seconds, 'on_over_off': on}
 
 
 # ---- Checkpoints ----
@@ -281,63 +265,102 @@ def measure_saves(options) -> dict:
         return time.perf_counter() - started
 
     step()  # which compiles
-    with (
-        tempfile.TemporaryDirectory(dir=options.folder) as folder,
-        Checkpoints(folder, keep=1) as checkpoints,
-    ):
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, Checkpoints(folder, 1) as kept:
         for number in (1, 2):
             usual = statistics.median(timed(step) for _ in range(STEPS))
             parts = step.state.params, step.state.opt_state
-            waited = timed(lambda: checkpoints.save(number, *parts, {'step': number}))
-            slower = 0.0
-            while not (checkpoints.directory / str(number)).exists():
-                slower += timed(step) - usual
-            checkpoints.wait()
+            waited = timed(lambda: kept.save(number, *parts, {'step': number}))
+            lost = waited
+            while not (kept.directory / str(number)).exists():
+                lost += timed(step) - usual
+            kept.wait()
     told = {'gigabytes': sum(leaf.nbytes for leaf in jax.tree.leaves(step.state)) / 1e9}
-    told |= {'step_seconds': usual, 'waited_seconds': waited, 'lost_seconds': waited + slower}
-    told['share'] = told['lost_seconds'] / (60 * MINUTES)
+    told |= {'step_seconds': usual, 'waited_seconds': waited, 'lost_seconds': lost}
+    told['share'] = lost / (60 * MINUTES)
     return {name: round(value, 5) for name, value in told.items()}
+
+
+# ---- Input ----
+
+
+def made_text(folder: pathlib.Path, pieces: int, rng) -> types.SimpleNamespace:
+    """A prepared text as sources read it: full pieces with 2 to 20 mentions of skewed entities."""
+    passages, pairs = [], []
+    for number in range(pieces):
+        count = int(np.clip(rng.poisson(8), 2, 20))
+        starts = np.sort(rng.choice(TOKENS // 3, count, replace=False)).astype(np.int32) * 3
+        found = (pieces * rng.random(count) ** 3).astype(np.int32)
+        tokens = rng.integers(10, VOCABULARY, TOKENS, dtype=np.int32)
+        ends = starts + rng.integers(1, 4, count, dtype=np.int32)
+        passages.append(TokenisedPassage(tokens, starts, ends, found))
+        i, j = (axis.ravel() for axis in np.mgrid[:count, :count])
+        kept = found[i] != found[j]
+        pairs.append(np.stack([found[i], found[j], np.full(count * count, number), i, j])[:, kept])
+    passage_records.write_passages(folder / 'text', map(passage_records.encode_passage, passages))
+    table = np.concatenate(pairs, axis=1)
+    table = table[:, np.lexsort((table[1], table[0]))].astype(np.int32)
+    columns = dict(zip(('topic', 'target', 'passage', 'topic_mention', 'target_mention'), table))
+    return types.SimpleNamespace(
+        records=passage_records.PassageRecords(folder / 'text'),
+        special=SpecialIds(pad=0, unk=1, cls=2, sep=3, ent=5, r1=6, r2=7),
+        pairs=columns,
+    )
+
+
+def made_entries(columns, rng) -> EntryIndex:
+    """A memory of half of the pairs, each read in up to five pieces."""
+    key = columns['topic'].astype(np.int64) << 32 | columns['target']
+    _, first = np.unique(key, return_index=True)
+    first = first[rng.random(len(first)) < 0.5]
+    passages = rng.choice(columns['passage'], (len(first), 5))
+    passages[:, 0] = columns['passage'][first]
+    return EntryIndex(columns['topic'][first], columns['target'][first], passages)
+
+
+def measure_input(options) -> dict:
+    """CPU time of a batch of each objective."""
+    rng, buckets, spent = np.random.default_rng(0), ((128, ROWS),), {}
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        text = made_text(pathlib.Path(folder), options.pieces, rng)
+        settings = RelationSettings('groups', 'mentions', ROWS, buckets=buckets, max_context=16)
+        entries, longer = made_entries(text.pairs, rng), ((144, ROWS),)
+        sources = {
+            'entities': EntitySource(text, ROWS, buckets=buckets),
+            'relations': RelationSource(text, settings),
+            'lm_cloze': ClozeSource(text, entries=entries, rows=ROWS, topics=16, buckets=longer),
+        }
+        for name, source in sources.items():
+            source[0]
+            started = time.process_time()
+            for step in range(BATCHES):
+                source[step]
+            spent[name] = (time.process_time() - started) / BATCHES
+    return {'milliseconds': milliseconds(spent)}
 
 
 SUBJECTS = {
     'relations': measure_relations,
     'lm': measure_language_model,
     'saves': measure_saves,
+    'input': measure_input,
 }
 
 
-def confine(threads: int) -> None:
-    """Gives this process, JAX and PyTorch so many cores; call it before JAX starts."""
-    os.environ['NPROC'] = str(threads)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    import torch
-
-    torch.set_num_threads(threads)
-
-
-def main() -> None:
-    """Prints the line of a subject."""
-    parser = make_parser(
-        __doc__,
-        model=('minilm', 'in gin/models'),
-        rows=(32, 'of a batch'),
-        length=(64, 'tokens of a row'),
-        entities=(2_000, 'rows of the entity table'),
-        entries=(200_000, "of the language model's memory"),
-        dtype=('float32', "of our transformer's computation"),
-        threads=(0, 'cores of a CPU that are used; all if 0'),
-    )
-    parser.add_argument('subject', choices=SUBJECTS)
-    parser.add_argument('--folder', help="for checkpoints; the system's temporary one if left out")
-    options = parser.parse_args()
+def lines(options) -> Iterator[dict]:
+    """The line of a subject."""
     if os.environ.get('JAX_PLATFORMS', 'cpu') == 'cpu':  # an accelerator is used where it is named
         jax.config.update('jax_platforms', 'cpu')
-        if options.threads:
-            confine(options.threads)
-    measured = SUBJECTS[options.subject](options)
+        if options.threads:  # before JAX starts
+            os.environ['NPROC'] = str(options.threads)
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options.threads :])
+            import torch
+
+            torch.set_num_threads(options.threads)
     line = chosen(options, 'subject', 'model', 'rows', 'length', 'entities', 'dtype', 'threads')
-    show(line | {'devices': describe_devices()} | measured, options.json)
+    yield line | {'devices': describe_devices()} | SUBJECTS[options.subject](options)
 
 
 if __name__ == '__main__':
-    main()
+    sizes = {'rows': 32, 'length': 64, 'entities': 2_000, 'entries': 200_000}
+    others = {'pieces': 20_000, 'dtype': 'float32', 'threads': 0, 'folder': str}
+    run(__doc__, dict.fromkeys(SUBJECTS, lines), model='minilm', **sizes, **others)

@@ -1,44 +1,50 @@
-"""What benchmarks share: their options, the lines that they print, and fair timing.
+"""What benchmarks share: their command line, the lines that they print, and fair timing.
 
 It imports JAX only where it is used: `others.py` compares what processes hold.
 """
 
 import argparse
-import functools
 import importlib.util
 import json
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-DATA = pathlib.Path('../shared/data'), 'the folder of the data sets'
+DATA = pathlib.Path('../shared/data')
+# A subject of a benchmark: from its options the lines that it prints.
+Subject = Callable[[argparse.Namespace], Iterable[dict]]
 
 
-def make_parser(description: str, **options: tuple[Any, str]) -> argparse.ArgumentParser:
-    """A parser whose help shows a module's docstring as it is written, with the option --json.
+def run(doc: str, subjects: Mapping[str, Subject] | Subject, **options: Any) -> None:
+    """Reads the command line of a benchmark, and prints each result of its subject.
 
-    Each of `options` is a default and what it means. Its type is that of the default; lists are
-    written with commas, and False is a switch.
+    Help shows `doc`, which says what options are; --json prints a result on a line. An option is of
+    the type of its default, or is a type without a default; a list is written with commas, a tuple
+    has the choices, the first by default, and False is a switch.
     """
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--json', action='store_true', help='print each result as JSON on one line')
-    for name, (default, meaning) in options.items():
+    if isinstance(subjects, Mapping):
+        parser.add_argument('subject', choices=subjects)
+    for name, default in {'json': False, **options}.items():
+        one = default[0] if isinstance(default, (list, tuple)) else default
+        kind: Any = one if isinstance(one, type) else type(one)
+        how: dict[str, Any] = {'type': kind, 'default': None if kind is one else one}
         if default is False:
-            parser.add_argument(f'--{name}', action='store_true', help=meaning)
-        else:
-            kind = type(default[0] if isinstance(default, list) else default)
-            if isinstance(default, list):
-                kind = functools.partial(_listed, kind)
-            parser.add_argument(f'--{name}', type=kind, default=default, help=meaning)
-    return parser
-
-
-def _listed(kind: Callable[[str], Any], text: str) -> list:
-    return [kind(one) for one in text.split(',') if one]
+            how = {'action': 'store_true'}
+        elif isinstance(default, list):
+            parse = lambda text, kind=kind: [kind(each) for each in text.split(',')]
+            how = {'type': parse, 'default': default}
+        elif isinstance(default, tuple):
+            how['choices'] = default
+        parser.add_argument(f'--{name}', help=f'default: {how.get("default", False)}', **how)
+    given = parser.parse_args()
+    subject = subjects[given.subject] if isinstance(subjects, Mapping) else subjects
+    for line in subject(given):
+        print(json.dumps(line, indent=None if given.json else 1), flush=True)
 
 
 def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -46,9 +52,14 @@ def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def show(line: dict, as_json: bool) -> None:
-    """Prints one result."""
-    print(json.dumps(line) if as_json else json.dumps(line, indent=1), flush=True)
+def milliseconds(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Times as they are printed."""
+    return {name: round(1e3 * spent, 3) for name, spent in seconds.items()}
+
+
+def over(seconds: Mapping[str, float], baseline: str) -> dict[str, float]:
+    """Each time over that of a baseline."""
+    return {name: round(spent / seconds[baseline], 3) for name, spent in seconds.items()}
 
 
 def torch_device() -> str | None:
@@ -58,10 +69,8 @@ def torch_device() -> str | None:
     import jax
     import torch
 
-    platform = jax.default_backend()
-    if platform == 'gpu':
-        return 'cuda' if torch.cuda.is_available() else None
-    return 'cpu' if platform == 'cpu' else None
+    device = {'gpu': 'cuda', 'cpu': 'cpu'}.get(jax.default_backend())
+    return device if device != 'cuda' or torch.cuda.is_available() else None
 
 
 def medians(

@@ -6,7 +6,7 @@ python benchmarks/tpu_compile.py relations --topology v5p-16 --rows 32 --length 
 
 Nothing runs: a program is compiled for the chips of a topology from shapes alone: a search of the
 memory in mode `approx`, a step of relation pretraining, or one of the language model in the paper's
-form, over a memory. Its line has
+form, over a memory. A step has so many `rows` of a chip, of `length` tokens. Its line has
 
     argument_bytes, temporary_bytes  of a chip; `fits`: both together are less than its memory
     received_bytes          what a chip receives from chips of its slice, by kind of collective
@@ -19,10 +19,10 @@ form, over a memory. Its line has
     ratio                   the roofline over the limit
     estimated_cycles        over all instructions with an estimate; bodies of loops as often as run
 
-Beware: the compiler counts the body of a loop once, in the roofline and in `received_bytes`. A
-product fused with the partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum
-leaves out what costs most. The roofline reads at nine tenths of the bandwidth, and a row that is
-looked up as the tile of eight that it lies in: 6 of 310 us for 64 queries on v5e-8 are rows of E.
+The roofline and `received_bytes` count the body of a loop once. A product that is fused with the
+partial reduction of `lax.approx_max_k` has no cycle estimate, so the sum leaves out what costs
+most. The roofline reads at nine tenths of the bandwidth, and a row that is looked up as the tile of
+eight that it lies in: 6 of 310 us for 64 queries on v5e-8 are rows of E.
 """
 
 import os
@@ -36,22 +36,19 @@ os.environ.update(
     ALLOW_MULTIPLE_LIBTPU_LOAD='1',  # else one process of a machine may compile
 )
 
+import collections
 import functools
 import importlib.util
 import math
 import re
-import sys
-import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from hlo import bytes_of_other_slices, estimated_cycles, largest_exchanged, received_bytes
 from jax.experimental import topologies
 from jax.sharding import NamedSharding
 from steps import cloze_batch, make_encoder, make_params, make_task, relation_batch
-from timing import chosen, make_parser, show
+from timing import chosen, run
 
 from opql_jax.memory import search
 from opql_jax.memory.follow import Queries
@@ -73,16 +70,11 @@ TOPOLOGIES = {
     'v4-64': dict(topology_name='v4:4x4x4', chip_config_name='megacore'),
     'v5e-8x2': dict(topology_name='v5e:2x4', chips_per_host_bounds=(2, 4, 1), num_slices=2),
 }
-MODE = 'approx'
+MODE, TOPICS = 'approx', 16
 
 
-class Program(NamedTuple):
-    """A function, shapes of its arguments on a chip mesh, and what a chip must read and compute."""
-
-    function: object
-    arguments: tuple
-    bytes: float
-    flops: float
+# A jitted function, shapes of its arguments on a mesh, and bytes and FLOPs of a chip at least.
+Program = collections.namedtuple('Program', 'function arguments bytes flops')
 
 
 def array(mesh, spec, dtype, *shape):
@@ -114,146 +106,163 @@ def search_program(mesh, options, queries: int) -> Program:
     layout = QueryLayout.of(queries, mesh)
     query = functools.partial(array, mesh, layout.spec, jnp.float32, queries)
     entities = options.entities + -options.entities % row_devices(mesh)
-    arguments = (
-        sharded_memory(mesh, options),
-        array(mesh, ROWS, jnp.float32, entities, options.entity_dim),
-        Queries(query(options.entity_dim), query(options.relation_dim)),
-    )
+    table = array(mesh, ROWS, jnp.float32, entities, options.entity_dim)
+    asked = Queries(query(options.entity_dim), query(options.relation_dim))
     numbers = options.entries / row_devices(mesh) * (options.relation_dim + options.entity_dim)
     of_slice = queries * row_devices(mesh) / mesh.size if layout.shared else queries
-    run = lambda *arguments: search.top_k(*arguments, options.k)
-    return Program(run, arguments, 2 * numbers, 2 * of_slice * numbers)
+    top_k = jax.jit(lambda *arguments: search.top_k(*arguments, options.k))
+    arguments = sharded_memory(mesh, options), table, asked
+    return Program(top_k, arguments, 2 * numbers, 2 * of_slice * numbers)
 
 
-def step_program(
-    mesh, options, objective, encoder, batch, positions: int | None, products: int, memory=None
-) -> Program:
-    """A step of training; `positions` as of `encoder_flops`, so many `products` of a row with E."""
-    layout = Layout(mesh, options.entities)
+def step_program(mesh, options) -> Program:
+    """A step of relation pretraining, or of the language model on clozes.
+
+    L_rel, and L_el of two mentions a row over all entities; or as in
+    gin/experiments/paper/lm_cloze.gin.
+    """
+    rows, layout = options.rows * mesh.size, Layout(mesh, options.entities)
+    sizes = chosen(options, *('entity_dim', 'relation_dim')[: 1 + (options.subject == 'lm')])
+    encoder = make_encoder(options.model, max_length=options.length, dtype='bfloat16', **sizes)
+    # Positions of the last layer that are read, and products of a row with all entities.
+    objective, positions, products, memory = Relations(), 4, 2, None
+    if options.subject == 'lm':
+        # The hidden mention and the topics in the entity memory, and the topics again, each in two
+        # products (scores and their mean); the answer in one.
+        positions, products = None, 2 * (1 + TOPICS) + 2 * TOPICS + 1
+        memory = sharded_memory(mesh, options, passages=True)
+        read = {'memory_dir': 'memory', 'mode': MODE}  # any path: it says that there is a memory
+        mixed = {'mixing': 'embeddings', 'score_gold': False, 'entity_layer': 4}
+        objective = Cloze(rows=rows, k=options.k, topics=TOPICS, **mixed, **read)
+        batch = cloze_batch(rows, options.length, TOPICS, options.entities, options.entries)
+    else:
+        batch = relation_batch(rows, options.length, options.entities)
     task, optimizer = make_task(objective, encoder, layout), make_optimizer(1000)
     params = functools.partial(make_params, objective, encoder, options.entities)
     start = jax.eval_shape(lambda: state.init_state(params(), task.trainable, optimizer))
 
     def placed(path, x):
-        spec = state.sharding_spec(path, x.shape, layout, task.trainable)
-        if spec != ROWS:
-            return array(mesh, spec, x.dtype, *x.shape)
-        rows, *others = x.shape  # of the entity table, which is padded
-        return array(mesh, spec, x.dtype, rows + -rows % row_devices(mesh), *others)
+        spec, shape = state.sharding_spec(path, x.shape, layout, task.trainable), list(x.shape)
+        if spec == ROWS:  # the entity table, which is padded
+            shape[0] += -shape[0] % row_devices(mesh)
+        return array(mesh, spec, x.dtype, *shape)
 
     batch = jax.tree.map(lambda x: array(mesh, batch_spec(mesh), x.dtype, *x.shape), batch)
-    arguments = jax.tree.map_with_path(placed, start), batch, memory
     step = trainer.make_train_step(task, optimizer, 0, mesh, 'bfloat16')
-    rows = options.rows * mesh.size
     flops = encoder_flops(encoder, (rows, options.length), positions)
     flops += 2 * products * rows * options.entities * encoder.entity_dim
+    arguments = jax.tree.map_with_path(placed, start), batch, memory
     return Program(step, arguments, 0, TRAINING_OVER_FORWARD * flops / mesh.size)
 
 
-def encoder_of(options, *dims: str):
-    """The encoder, some of whose dimensions are options."""
-    fields = {'max_length': options.length, 'dtype': 'bfloat16', **chosen(options, *dims)}
-    return make_encoder(options.model, **fields)
+# ---- What the compiled text says ----
+
+_COLLECTIVE = re.compile(
+    r'= (.*?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\('
+)
+# The name and the lines of each computation.
+_COMPUTATION = re.compile(r'^(?:ENTRY )?%([\w.-]+) \(.*\{\n((?:  .*\n)*)\}', re.MULTILINE)
+_ARRAY = re.compile(r'\b(?:pred|[a-z]+(\d+))\[([\d,]*)\]')
 
 
-def relations_program(mesh, options) -> Program:
-    """A step of relation pretraining: L_rel, and L_el of two mentions a row over all entities."""
-    encoder = encoder_of(options, 'entity_dim')
-    batch = relation_batch(options.rows * mesh.size, options.length, options.entities)
-    return step_program(mesh, options, Relations(), encoder, batch, positions=4, products=2)
+def _arrays(shapes: str) -> Iterator[tuple[int, int]]:
+    """The numbers of each array, and bytes of one."""
+    for bits, dims in _ARRAY.findall(shapes):
+        yield math.prod(int(n) for n in dims.split(',') if n), int(bits or 8) // 8  # a bool: a byte
 
 
-def language_model_program(mesh, options) -> Program:
-    """A step of the language model on clozes, as in gin/experiments/paper/lm_cloze.gin."""
-    rows, encoder = options.rows * mesh.size, encoder_of(options, 'entity_dim', 'relation_dim')
-    objective = Cloze(
-        rows=rows,
-        k=options.k,
-        topics=16,
-        mixing='embeddings',
-        score_gold=False,
-        entity_layer=4,
-        memory_dir='memory',  # any path: it says that there is a memory
-        mode=MODE,
-    )
-    topics = objective.topics
-    batch = cloze_batch(rows, options.length, topics, options.entities, options.entries)
-    # With all entities: the hidden mention and the topics in the entity memory, and the topics
-    # again, each in two products (scores and their mean); the answer in one.
-    products = 2 * (1 + topics) + 2 * topics + 1
-    memory = sharded_memory(mesh, options, passages=True)
-    return step_program(mesh, options, objective, encoder, batch, None, products, memory)
+def collectives(text: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, numbers and bytes of one of each array that a collective of a program makes.
+
+    A TPU overlaps some with other work, and repeats each in what runs meanwhile and where it ends:
+    they count where they begin. `all-reduce-scatter` is its name for a sum of which each device
+    keeps a part; it makes the whole of it inside.
+    """
+    for name, body in _COMPUTATION.findall(text):
+        if name.startswith('async_collective_fusion') or '"AsyncCollectiveDone"' in body:
+            continue
+        for shapes, kind in _COLLECTIVE.findall(body):
+            if name.startswith('all-reduce-scatter'):
+                kind = 'all-reduce-scatter'
+            yield from ((kind, *size) for size in _arrays(shapes))
 
 
-def programs(mesh, options) -> Iterator[tuple[dict, Program]]:
-    """What was asked for, and what is printed with it."""
-    if options.program == 'search':
-        for queries in options.queries:
-            yield {'queries': queries}, search_program(mesh, options, queries)
-    else:
-        of = {'relations': relations_program, 'lm': language_model_program}
-        yield {}, of[options.program](mesh, options)
+def received_bytes(text: str, devices: int) -> dict[str, int]:
+    """Bytes that a device receives in one run, by kind of collective."""
+    received: collections.Counter[str] = collections.Counter()
+    for kind, count, size in collectives(text):
+        # An all-reduce is a reduce-scatter and an all-gather; the result of a reduce-scatter is one
+        # device's share.
+        times = {'all-reduce': 2, 'reduce-scatter': devices}.get(kind, 1)
+        of = kind.replace('all-reduce-scatter', 'reduce-scatter')
+        received[of] += round(times * (devices - 1) / devices * count * size)
+    return dict(received)
 
 
-# ---- What the compiler says ----
+def bytes_of_other_slices(text: str) -> int:
+    """Bytes that a TPU receives from other slices in one run, through their hosts."""
+    received = re.findall(r'= \((.*?), u32\[\].* recv\(.*"xla_megascale_runtime"', text)
+    return sum(map(math.prod, _arrays(' '.join(received))))
 
 
-def report(program: Program, chip: str, mesh) -> dict:
-    """Compiles a program for a kind of chip, and reads off what is told of it."""
-    size, bandwidth = MEMORY[chip]
-    peak = peak_flops(mesh.devices.flat[0].device_kind)
-    started = time.perf_counter()
-    jitted = program.function if hasattr(program.function, 'lower') else jax.jit(program.function)
-    compiled = jitted.lower(*program.arguments).compile()
-    spent = time.perf_counter() - started
-    memory, text = compiled.memory_analysis(), compiled.as_text()
-    roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
-    if roofline is None or not math.isfinite(roofline) or roofline <= 0:
-        roofline = None
-    limit = max(program.bytes / bandwidth, program.flops / peak)
-    return {
-        'argument_bytes': memory.argument_size_in_bytes,
-        'temporary_bytes': memory.temp_size_in_bytes,
-        'fits': memory.argument_size_in_bytes + memory.temp_size_in_bytes < size,
-        'received_bytes': received_bytes(text, row_devices(mesh)),
-        'bytes_of_other_slices': bytes_of_other_slices(text),
-        'largest_collective': largest_exchanged(text),
-        'loops': len(re.findall(r' while\(', text)),
-        'roofline_seconds': roofline,
-        'limit_seconds': limit,
-        'ratio': roofline and round(roofline / limit, 2),
-        'estimated_cycles': estimated_cycles(text),
-        'compile_seconds': round(spent, 1),
-    }
+def estimated_cycles(text: str) -> int:
+    """Cycles that the TPU compiler estimates for a run; instructions without an estimate count 0.
+
+    A loop's body counts as often as it runs up to a constant, as those of `lax.scan` and
+    `fori_loop` do, else once; of a condition the branch that takes longest counts.
+    """
+    computations = dict(_COMPUTATION.findall(text))
+    cycles: dict[str, int] = {}
+    names = lambda pattern, text: re.findall(pattern.replace('NAME', r'%([\w.-]+)'), text)
+    # Callers, and last the entry, stand after what they call.
+    for name, body in computations.items():
+        cycles[name] = sum(map(int, re.findall(r'"estimated_cycles":"(\d+)"', body)))
+        cycles[name] += sum(cycles[of] for of in names('(?:calls|to_apply)=NAME', body))
+        for condition, inner in names(r' while\(.*\bcondition=NAME, body=NAME', body):
+            limit = re.findall(r'= [su]32\[\]\S* constant\((\d+)\)', computations[condition])
+            cycles[name] += cycles[inner] * (int(limit[0]) if len(limit) == 1 else 1)
+        branches = re.findall(r'branch_computations=\{(.*?)\}', body)
+        branches += re.findall(r'true_computation=\S+ false_computation=\S+', body)
+        for of in branches:
+            cycles[name] += max(cycles[branch] for branch in names('NAME', of))
+    return cycles[name]
 
 
-def main() -> None:
-    """Prints a line for each program."""
-    parser = make_parser(
-        __doc__,
-        queries=([1, 64, 1024], 'of a search'),
-        entries=(1_600_000, 'of the memory'),
-        entities=(1_000_000, 'rows of the entity table'),
-        relation_dim=(256, 'numbers of a relation'),
-        entity_dim=(256, 'numbers of an entity'),
-        k=(32, 'entries found for a query'),
-        model=('base', 'in gin/models'),
-        rows=(32, 'of a chip, in a step'),
-        length=(64, 'tokens of a row'),
-    )
-    parser.add_argument('program', choices=('search', 'relations', 'lm'))
-    parser.add_argument('--topology', choices=TOPOLOGIES, default='v5e-8')
-    options = parser.parse_args()
+def report(options) -> Iterator[dict]:
+    """Compiles programs for a topology; a line with what is read off each."""
     if not importlib.util.find_spec('libtpu'):
-        told = "the TPU compiler is not installed: python -m pip install -e '.[tpu-aot]'"
-        print(f'skipped: {told}', file=sys.stderr)
-        return
+        raise SystemExit("the TPU compiler is missing: python -m pip install -e '.[tpu-aot]'")
     topology = topologies.get_topology_desc(platform='tpu', **TOPOLOGIES[options.topology])
     mesh = mesh_of(topology.devices)  # as training makes it: all chips share a batch
-    for what, program in programs(mesh, options):
-        line = chosen(options, 'topology', 'program') | what
-        show(line | report(program, options.topology.split('-')[0], mesh), options.json)
+    size, bandwidth = MEMORY[options.topology.split('-')[0]]
+    peak = peak_flops(mesh.devices.flat[0].device_kind)
+    for queries in options.queries if options.subject == 'search' else [0]:
+        line = chosen(options, 'topology', 'subject') | ({'queries': queries} if queries else {})
+        made = search_program(mesh, options, queries) if queries else step_program(mesh, options)
+        compiled = made.function.lower(*made.arguments).compile()
+        memory, text = compiled.memory_analysis(), compiled.as_text()
+        roofline = (compiled.cost_analysis() or {}).get('optimal_seconds')
+        if roofline is None or not math.isfinite(roofline) or roofline <= 0:
+            roofline = None
+        limit, held = max(made.bytes / bandwidth, made.flops / peak), memory.argument_size_in_bytes
+        yield line | {
+            'argument_bytes': held,
+            'temporary_bytes': memory.temp_size_in_bytes,
+            'fits': held + memory.temp_size_in_bytes < size,
+            'received_bytes': received_bytes(text, row_devices(mesh)),
+            'bytes_of_other_slices': bytes_of_other_slices(text),
+            'largest_collective': max((count for _, count, _ in collectives(text)), default=0),
+            'loops': len(re.findall(r' while\(', text)),
+            'roofline_seconds': roofline,
+            'limit_seconds': limit,
+            'ratio': roofline and round(roofline / limit, 2),
+            'estimated_cycles': estimated_cycles(text),
+        }
 
 
 if __name__ == '__main__':
-    main()
+    memory = {'entries': 1_600_000, 'relation_dim': 256, 'entity_dim': 256, 'k': 32}
+    step = {'model': 'base', 'rows': 32, 'length': 64, 'entities': 1_000_000}
+    programs = dict.fromkeys(('search', 'relations', 'lm'), report)
+    chips, queries = tuple(TOPOLOGIES), [1, 64, 1024]
+    run(__doc__, programs, topology=chips, queries=queries, **memory, **step)

@@ -1,4 +1,4 @@
-"""Writes the picture of a terminal in docs/gallery.md, from the sample articles.
+"""Writes the picture of a terminal in docs/how-to/explore.md, from the sample articles.
 
 PYTHONPATH=. .venv/bin/python docs/figures/first_screen.py
 
