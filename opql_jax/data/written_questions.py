@@ -82,12 +82,12 @@ def written_files(of: str = '') -> list[pathlib.Path]:
 def marked_lines(
     path: str | os.PathLike, marks: Sequence[str]
 ) -> Iterator[tuple[str, str, Callable[[str], InputError]]]:
-    """Yields each line's mark or '', the rest of it, and an error there; a blank line comes last."""
+    """Yields each line's mark or '', the rest, and the error of a problem; at last a blank line."""
     for number, line in enumerate([*read_text(path).split('\n'), ''], 1):
         line = line.rstrip()
         mark = next(filter(line.startswith, marks), '')
-        at = f'{path}, line {number}'
-        yield mark, line[len(mark) :], lambda problem, at=at: InputError(f'{at}: {problem}')
+        told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
+        yield mark, line[len(mark) :], told
 
 
 def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
