@@ -44,8 +44,7 @@ from timing import chosen, make_parser, medians, show, torch_device
 import gin
 from opql_jax.core.distributed import describe_devices
 from opql_jax.data import batching
-from opql_jax.data.lm_markup import TextBucket, Texts
-from opql_jax.data.sources.cloze import ClozeBatch
+from opql_jax.data.lm_markup import TextBatch, TextBucket, Texts
 from opql_jax.data.sources.relations import RelationBatch
 from opql_jax.memory.sharding import MODES, shard_memory
 from opql_jax.models.encoder import RelationEncoder, init_params
@@ -82,7 +81,7 @@ def relation_batch(rows: int, length: int, entities: int) -> RelationBatch:
     return RelationBatch((bucket,))
 
 
-def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> ClozeBatch:
+def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> TextBatch:
     """A batch of one bucket, with every slot used."""
     rng = np.random.default_rng(0)
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
@@ -104,7 +103,7 @@ def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int
         answers=integers(entities, 1),
         left_out=np.zeros(rows, np.int32),
     )
-    return ClozeBatch((bucket,))
+    return TextBatch((bucket,))
 
 
 def make_encoder(model: str, **fields) -> RelationEncoder:
