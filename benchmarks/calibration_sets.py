@@ -33,7 +33,7 @@ from opql_jax.corpus.name_resolution import fold
 from opql_jax.data import linked_questions, written_questions
 from opql_jax.data.written_questions import WrittenQuestion
 from opql_jax.kb.text.index_text import index_text
-from opql_jax.recipes.reader import is_left_out
+from opql_jax.recipes.reader_examples import is_left_out
 from opql_jax.recipes.retrieval import records
 
 # Documents of a small knowledge base.
