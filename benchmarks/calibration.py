@@ -52,7 +52,7 @@ from opql_jax.kb.text.candidates import features
 from opql_jax.kb.text.index_text import index_text
 from opql_jax.kb.text.stated import left
 from opql_jax.kb.text.text_kb import LOOKED_AT
-from opql_jax.recipes.reader import is_left_out
+from opql_jax.recipes.reader_examples import is_left_out
 from opql_jax.recipes.retrieval import records
 
 # Documents of a small knowledge base.

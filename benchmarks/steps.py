@@ -49,9 +49,9 @@ from timing import chosen, medians, milliseconds, over, run, torch_device
 import gin
 from opql_jax.core.distributed import describe_devices
 from opql_jax.data import batching, passage_records
-from opql_jax.data.lm_markup import TextBucket, Texts
+from opql_jax.data.lm_markup import TextBatch, TextBucket, Texts
 from opql_jax.data.markup import TokenisedPassage
-from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
+from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.data.sources.entities import EntitySource
 from opql_jax.data.sources.relations import RelationBatch, RelationSettings, RelationSource
 from opql_jax.data.tokenizer import SpecialIds
@@ -84,7 +84,7 @@ def relation_batch(rows: int, length: int, entities: int) -> RelationBatch:
     return RelationBatch((batching.PairBucket(tokens, r1, r2, pair, pair, anchor, *context),))
 
 
-def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> ClozeBatch:
+def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int) -> TextBatch:
     """A batch of one bucket, with every slot used."""
     rng = np.random.default_rng(0)
     integers = lambda high, *shape: rng.integers(0, high, (rows, *shape)).astype(np.int32)
@@ -95,7 +95,7 @@ def cloze_batch(rows: int, length: int, topics: int, entities: int, entries: int
     texts = Texts(tokens, *places, used, gold, passage)
     topic, absent = integers(entities, topics), rng.random((rows, topics)) < 0.5
     answers = integers(entities), integers(entities, 1), np.zeros(rows, np.int32)
-    return ClozeBatch((TextBucket(texts, topic, absent, *answers),))
+    return TextBatch((TextBucket(texts, topic, absent, *answers),))
 
 
 def make_encoder(model: str, **fields) -> RelationEncoder:

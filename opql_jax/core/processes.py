@@ -1,7 +1,5 @@
 """Functions in other processes: an ordered map, and calls limited in memory and time."""
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures.process
 import contextlib
@@ -17,7 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Self
 
 from opql_jax.core import preemption, terminal
 from opql_jax.core.errors import InputError
@@ -79,7 +77,7 @@ class LimitedProcess:
         self._memory = memory
         self._process: Any = None
 
-    def __enter__(self) -> LimitedProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -1,6 +1,5 @@
 """Builds the tables of a prepared folder from documents: entities, passages and pairs."""
 
-import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -20,22 +19,14 @@ from opql_jax.corpus.linking import link_documents
 from opql_jax.corpus.pairs import mine_pairs
 
 
-@dataclasses.dataclass(frozen=True)
-class TableOptions:
-    """How documents are linked, see `MentionLinker`, and which pairs are kept, see `mine_pairs`."""
-
-    pair_mode: str = 'title'
-    drop_above_rate: float = 1.0
-    nested: bool = False
-
-
 def build_tables(
     directory: str | os.PathLike,
     documents: Collection[Document],
     vocab: EntityVocab,
     split: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    options: TableOptions,
     base: BaseCorpus | None = None,
+    drop_above_rate: float = 1.0,
+    nested: bool = False,
 ) -> dict:
     """Writes entities, passages and pairs.parquet into a folder, the same bytes for the same input.
 
@@ -44,15 +35,14 @@ def build_tables(
     Passages of the extended corpus `base` come first, `vocab` begins with its entities, and pairs,
     counts and rates are of both. Returns the `dropped_entities` and `counts` of
     `tables.PreparedManifest`. InputError: the corpus is empty, has no pair, or names an entity that
-    the vocabulary lacks.
+    the vocabulary lacks. For `drop_above_rate` and `nested` see `MentionLinker`.
     """
     directory = Path(directory)
     if not len(documents):
         raise InputError('empty corpus: there is no document to prepare')
     if not len(vocab):
         raise InputError('empty entity vocabulary: no name to link')
-    rate, nested = options.drop_above_rate, options.nested
-    linked, dropped = link_documents(documents, vocab, rate, nested, base)
+    linked, dropped = link_documents(documents, vocab, drop_above_rate, nested, base)
     before = base.manifest.counts if base else None
     unlinked = before.documents_without_mentions if before else 0
 
@@ -72,14 +62,13 @@ def build_tables(
     mentioned = np.bincount(entities, minlength=len(vocab))
     vocab.save(directory / 'entities.parquet', mentioned.tolist())
 
-    mined, path = mine_pairs(passages, options.pair_mode), directory / 'pairs.parquet'
+    mined, path = mine_pairs(passages), directory / 'pairs.parquet'
     rows = tables.write_table(path, mined, tables.PAIRS)
     if not rows:
         frequent = ', '.join(f'{vocab.names[e]!r} ({share:.0%})' for e, share in dropped.items())
         left_out = f'; too frequent for drop_above_rate: {frequent}' if frequent else ''
-        one_of = ', one of them its title entity' if options.pair_mode == 'title' else ''
         raise InputError(
-            f'no pair in {len(documents)} documents: no passage mentions two entities{one_of}; '
+            f'no pair in {len(documents)} documents: no passage mentions two entities; '
             f'check that the entity names are spelled as in the text{left_out}'
         )
     columns = pq.read_table(path, columns=['topic', 'target', 'is_title'])

@@ -13,7 +13,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
 
 # Memory beyond 80 % of the machine's, or a `memory_limit` given here, spills to disk.
@@ -24,12 +23,9 @@ MENTIONS = pa.schema(
     [(name, pa.int32()) for name in ('passage', 'mention', 'entity', 'start_at', 'end_at')]
 )
 
-
-MODES = ('title', 'all')
-
-# In a title pair one side is the first mention of the passage's title entity. Mentions that overlap
-# are no pair: masking the outer one would hide the other.
-_PAIRS = """
+# In a pair with `is_title` one side is the first mention of the passage's title entity. Mentions
+# that overlap are no pair: masking the outer one would hide the other.
+PAIRS_SQL = """
 WITH anchors AS (
   SELECT m.passage AS passage, MIN(m.mention) AS mention
   FROM opql_mentions m JOIN opql_titles t ON m.passage = t.passage AND m.entity = t.entity
@@ -45,10 +41,8 @@ SELECT x.entity AS topic, y.entity AS target, x.passage AS passage,
        CASE WHEN x.is_anchor + y.is_anchor > 0 THEN TRUE ELSE FALSE END AS is_title
 FROM marked x JOIN marked y ON x.passage = y.passage AND x.entity <> y.entity
   AND (x.end_at <= y.start_at OR y.end_at <= x.start_at)
-{where}
 ORDER BY topic, target, passage, topic_mention, target_mention
 """  # noqa: E501
-_WHERE = {'title': 'WHERE x.is_anchor + y.is_anchor > 0', 'all': ''}
 
 # Pointwise mutual information ln(c(x, y) N / (c(x) c(y))): c counts passages, N is their number.
 _PMI = """
@@ -71,26 +65,18 @@ ORDER BY low, high
 """
 
 
-def pairs_sql(mode: str) -> str:
-    """The query of `mine_pairs` for 'title' (pairs with the title entity) or 'all' mentions."""
-    if mode not in MODES:
-        raise InputError(f'pair mode {mode!r} is not one of {", ".join(MODES)}')
-    return _PAIRS.format(where=_WHERE[mode])
-
-
 def mutual_information_sql(passages: int, min_passages: int = 1) -> str:
     """The query of `mutual_information` over `passages` passages."""
     return _PMI.format(passages=passages, min_passages=min_passages)
 
 
-def mine_pairs(passages: pa.Table, mode: str) -> Iterator[pa.RecordBatch]:
+def mine_pairs(passages: pa.Table) -> Iterator[pa.RecordBatch]:
     """Pairs of mentions of two entities that do not overlap, in both directions (paper §2.1).
 
-    `passages` has `title_entity` and `mentions` of `tables.PASSAGES`. Of the `mode` 'title' or
-    'all', whose rows contain those of 'title', marked by `is_title`, it yields batches of
+    `passages` has `title_entity` and `mentions` of `tables.PASSAGES`. Yields batches of
     `tables.PAIRS`, sorted by (topic, target, passage, topic_mention, target_mention).
     """
-    for batch in _query(pairs_sql(mode), passages):
+    for batch in _query(PAIRS_SQL, passages):
         yield batch.cast(tables.PAIRS)
 
 

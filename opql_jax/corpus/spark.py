@@ -8,7 +8,7 @@ For a corpus that only the cluster holds:
     documents = documents.orderBy('number').drop('number')
     passages = number_passages(map_batches(documents, split, tables.PASSAGES))
     passages.write.parquet('passages')
-    mine_pairs(passages, 'title').write.parquet('pairs')
+    mine_pairs(passages).write.parquet('pairs')
     mutual_information(passages, min_passages=5).write.parquet('mutual_information')
 
 The workers need this package and, for what a stage uses, its dependencies. pyspark comes with the
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.pairs import MENTIONS, mention_rows, mutual_information_sql, pairs_sql
+from opql_jax.corpus.pairs import MENTIONS, PAIRS_SQL, mention_rows, mutual_information_sql
 
 # Spark numbers rows as partition << 33 | row of the partition.
 _PARTITION_BITS = 33
@@ -99,9 +99,9 @@ def number_passages(passages):
     return passages.withColumn('passage', (F.col('position') + offset).cast('int')).drop('position')
 
 
-def mine_pairs(passages, mode: str):
+def mine_pairs(passages):
     """`pairs.mine_pairs` of a DataFrame of passages with ids `passage`: `tables.PAIRS` rows."""
-    return _query(pairs_sql(mode), passages)
+    return _query(PAIRS_SQL, passages)
 
 
 def mutual_information(passages, min_passages: int = 1):

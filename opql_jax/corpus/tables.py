@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +23,6 @@ class SharedSettings(msgspec.Struct):
     wordpieces: int
     max_tokens: int
     title_prefix: bool
-    pair_mode: Literal['all', 'title']
     nested: bool
 
 

@@ -22,14 +22,15 @@ from typing import NamedTuple
 import numpy as np
 
 from opql_jax.core.errors import InputError
-from opql_jax.corpus.json_lines import read_text
 from opql_jax.data.reading import titled
-from opql_jax.data.reading_examples import DOES_NOT, HELPS, UNKNOWN, ReadingExample, occurrences
+from opql_jax.data.reading_examples import UNKNOWN, ReadingExample
 from opql_jax.data.written_questions import (
     ANSWER,
     QUESTION,
     TITLE,
     WrittenQuestion,
+    example,
+    marked_lines,
     written_files,
     written_question,
 )
@@ -65,30 +66,28 @@ def read_sets(path: str | os.PathLike) -> list[LinkedSet]:
     """The sets of a file; InputError names file and line."""
     sets: list[LinkedSet] = []
     title, question, answer = '', '', ''
-    for number, line in enumerate(read_text(path).split('\n'), 1):
-        line = line.rstrip()
-        told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
-        if not line:
+    for mark, line, told in marked_lines(path, (_SET, TITLE, QUESTION, ANSWER, _NEEDED)):
+        if not mark + line:
             continue
-        expected = _NEEDED if answer else ANSWER if question else ''
-        if not line.startswith(expected):
+        expected = _NEEDED if answer else ANSWER if question else mark
+        if mark != expected:
             raise told(f'{expected.strip()} is expected after a question')
-        if line.startswith(_SET):
-            sets.append(LinkedSet(line[len(_SET) :], {}, []))
+        if mark == _SET:
+            sets.append(LinkedSet(line, {}, []))
             title = ''
         elif not sets:
             raise told('a document before a set')
-        elif line.startswith(TITLE):
-            title = line[len(TITLE) :]
+        elif mark == TITLE:
+            title = line
             if sets[-1].questions or title in sets[-1].documents:
                 raise told('a document after the questions of its set, or twice')
             sets[-1].documents[title] = ''
-        elif line.startswith(QUESTION):
-            question = line[len(QUESTION) :]
-        elif line.startswith(ANSWER):
-            answer = line[len(ANSWER) :]
-        elif line.startswith(_NEEDED):
-            needed = tuple(line[len(_NEEDED) :].split(_BETWEEN))
+        elif mark == QUESTION:
+            question = line
+        elif mark == ANSWER:
+            answer = line
+        elif mark == _NEEDED:
+            needed = tuple(line.split(_BETWEEN))
             sets[-1].questions.append(_question(question, answer, needed, sets[-1], told))
             question = answer = ''
         elif not title or sets[-1].questions:
@@ -125,19 +124,6 @@ def examples(sets: Sequence[LinkedSet], rng: np.random.Generator) -> Iterator[Re
             chosen = [*kept, *others[:room]]
             titles = [chosen[i] for i in rng.permutation(len(chosen))]
             texts = [titled(title, each.documents[title]) for title in titles]
-            yield _example(question, needed, titles, texts)
-
-
-def _example(
-    question: WrittenQuestion, needed: Sequence[str], titles: Sequence[str], texts: Sequence[str]
-) -> ReadingExample:
-    is_answered = bool(question.answers or question.verdict)
-    # What tempts to answer may be called a help or none.
-    helps = HELPS if is_answered else UNKNOWN
-    supports = tuple(helps if title in needed else DOES_NOT for title in titles)
-    places: list[tuple[int, int, int]] = []
-    verdict = ''
-    if is_answered and set(needed) <= set(titles):
-        among = [number for number, title in enumerate(titles) if title in needed]
-        places, verdict = occurrences(question.answers, texts, among), question.verdict
-    return ReadingExample('linked', question.text, tuple(texts), tuple(places), supports, verdict)
+            there = [number for number, title in enumerate(titles) if title in needed]
+            # What tempts to answer may be called a help or none.
+            yield example('linked', question, texts, there, set(needed) <= set(titles), UNKNOWN)

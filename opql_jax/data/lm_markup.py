@@ -182,6 +182,12 @@ class TextBucket(NamedTuple):
     left_out: np.ndarray  # [n], topics of the passage for which the row has no room
 
 
+class TextBatch(NamedTuple):
+    """Texts by length: clozes, or questions under names of entities, whose `label` is -1."""
+
+    texts: tuple[TextBucket, ...]
+
+
 class TextRow(NamedTuple):
     """One row of a TextBucket, with t topics."""
 

@@ -20,7 +20,7 @@ from opql_jax.core.batch_cache import MapBatches, map_cached
 from opql_jax.core.errors import InputError
 from opql_jax.core.processes import map_ordered
 from opql_jax.corpus import splitting, tables
-from opql_jax.corpus.build_tables import TableOptions, build_tables
+from opql_jax.corpus.build_tables import build_tables
 from opql_jax.corpus.extension import BaseCorpus
 from opql_jax.corpus.linking import link_titles
 from opql_jax.corpus.questions import to_record, write_questions
@@ -47,7 +47,6 @@ def prepare(
     wordpieces: int = 8000,
     max_tokens: int = 128,
     title_prefix: bool = True,
-    pair_mode: str = 'all',
     drop_above_rate: float = 0.5,
     nested: bool = False,
     extends: str | None = None,
@@ -72,7 +71,7 @@ def prepare(
             the longest of `batching.BUCKET_LENGTHS`.
         title_prefix: whether passages that do not mention the entity of their title begin with it,
             see `splitting.split_document`.
-        pair_mode, drop_above_rate, nested: see `TableOptions`.
+        drop_above_rate, nested: see `MentionLinker`.
         extends: a prepared text, of this or another knowledge base, to continue: its entities,
             passages and questions come first and keep their ids, and its settings hold, except for
             `drop_above_rate`. See `BaseCorpus.extend` for which entities are new; an entities file
@@ -97,7 +96,6 @@ def prepare(
         'wordpieces': wordpieces,
         'max_tokens': max_tokens,
         'title_prefix': title_prefix,
-        'pair_mode': pair_mode,
         'drop_above_rate': drop_above_rate,
         'nested': nested,
     }
@@ -187,8 +185,8 @@ def _prepare(
     split_all = functools.partial(
         map_cached, map_batches, split, tables.PASSAGES, parts / 'passages'
     )
-    options = TableOptions(settings['pair_mode'], settings['drop_above_rate'], settings['nested'])
-    statistics = build_tables(directory, documents, vocab, split_all, options, base)
+    linking = {name: settings[name] for name in ('drop_above_rate', 'nested')}
+    statistics = build_tables(directory, documents, vocab, split_all, base, **linking)
     _log.info(' '.join(f'{name} {count:,}' for name, count in statistics['counts'].items()))
 
     with pq.ParquetFile(directory / 'passages.parquet') as passages:

@@ -16,7 +16,7 @@ An answer stands word for word in the paragraph, the best first; `-` says that i
 
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,34 +79,42 @@ def written_files(of: str = '') -> list[pathlib.Path]:
     return found
 
 
+def marked_lines(
+    path: str | os.PathLike, marks: Sequence[str]
+) -> Iterator[tuple[str, str, Callable[[str], InputError]]]:
+    """Yields each line's mark or '', the rest, and the error of a problem; at last a blank line."""
+    for number, line in enumerate([*read_text(path).split('\n'), ''], 1):
+        line = line.rstrip()
+        mark = next(filter(line.startswith, marks), '')
+        told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
+        yield mark, line[len(mark) :], told
+
+
 def read_written(path: str | os.PathLike) -> list[WrittenDocument]:
     """The documents of a file; InputError names file and line."""
     documents: list[WrittenDocument] = []
     lines: list[str] = []
     asked = ''
-    for number, line in enumerate([*read_text(path).split('\n'), ''], 1):
-        line = line.rstrip()
-        told = lambda problem, number=number: InputError(f'{path}, line {number}: {problem}')
-        is_answer = line.startswith(ANSWER)
-        if bool(asked) != is_answer:
+    for mark, line, told in marked_lines(path, (TITLE, QUESTION, ANSWER)):
+        if bool(asked) != (mark == ANSWER):
             raise told('a question without an answer' if asked else 'an answer without a question')
-        if lines and (line.startswith(TITLE) or not line):
+        if lines and (mark == TITLE or not mark + line):
             raise told('a paragraph without a question')
-        if line.startswith(TITLE):
-            documents.append(WrittenDocument(line[len(TITLE) :], []))
-        elif is_answer:
+        if mark == TITLE:
+            documents.append(WrittenDocument(line, []))
+        elif mark == ANSWER:
             paragraph = documents[-1].paragraphs[-1]
-            question = written_question(asked, line[len(ANSWER) :], [paragraph.text])
+            question = written_question(asked, line, [paragraph.text])
             if question is None:
                 raise told('the answer is not in the paragraph')
             paragraph.questions.append(question)
             asked = ''
-        elif line.startswith(QUESTION):
+        elif mark == QUESTION:
             if lines:
                 documents[-1].paragraphs.append(WrittenParagraph('\n'.join(lines), []))
             elif not (documents and documents[-1].paragraphs):
                 raise told('a question before a paragraph')
-            lines, asked = [], line[len(QUESTION) :]
+            lines, asked = [], line
         elif line:
             if not documents:
                 raise told('a paragraph without a title')
@@ -136,35 +144,37 @@ def examples(
         for paragraph in document.paragraphs:
             for question in paragraph.questions:
                 title = document.title if rng.random() < _TITLED else ''
-                near = [
-                    titled(title, each.text)
-                    for each in document.paragraphs
-                    if each is not paragraph
-                ]
+                near = [(title, each.text) for each in document.paragraphs if each is not paragraph]
                 drawn = [far[i] for i in rng.integers(len(far), size=_FAR)]
                 # All passages have titles or none, as a lack of one would tell them apart.
-                others = [*near, *(titled(title and of, other) for of, other in drawn)]
-                yield _example(question, titled(title, paragraph.text), others, rng)
+                others = [titled(title and of, other) for of, other in (*near, *drawn)]
+                text = titled(title, paragraph.text)
+                others = list(dict.fromkeys(other for other in others if other != text))
+                count = int(rng.choice(len(_OTHERS), p=_OTHERS))
+                others = [others[i] for i in rng.permutation(len(others))[:count]]
+                left_out = bool(others) and rng.random() < _LEFT_OUT
+                texts = others if left_out else [text, *others]
+                texts = [texts[i] for i in rng.permutation(len(texts))]
+                needed = [] if left_out else [texts.index(text)]
+                yield example('written', question, texts, needed, is_whole=not left_out)
 
 
-def _example(
+def example(
+    source: str,
     question: WrittenQuestion,
-    text: str,
-    others: Sequence[str],
-    rng: np.random.Generator,
+    texts: Sequence[str],
+    needed: Sequence[int],
+    is_whole: bool,
+    unanswered: int = DOES_NOT,
 ) -> ReadingExample:
-    others = list(dict.fromkeys(other for other in others if other != text))
-    count = int(rng.choice(len(_OTHERS), p=_OTHERS))
-    others = [others[i] for i in rng.permutation(len(others))[:count]]
-    left_out = bool(others) and rng.random() < _LEFT_OUT
-    texts = others if left_out else [text, *others]
-    texts = [texts[i] for i in rng.permutation(len(texts))]
-    places: list[tuple[int, int, int]] = []
-    verdict, supports = '', [DOES_NOT] * len(texts)
-    if not left_out and (question.answers or question.verdict):
-        at = texts.index(text)
-        supports[at] = HELPS
-        places, verdict = occurrences(question.answers, texts, [at]), question.verdict
-    return ReadingExample(
-        'written', question.text, tuple(texts), tuple(places), tuple(supports), verdict
-    )
+    """An example with the passages `texts`, of which `needed` answer if all that do are there.
+
+    Of a question without an answer these are `unanswered`, a value of `supports`.
+    """
+    is_answered = bool(question.answers or question.verdict)
+    helps = HELPS if is_answered else unanswered
+    supports = tuple(helps if i in needed else DOES_NOT for i in range(len(texts)))
+    says = is_answered and is_whole
+    places = occurrences(question.answers, texts, needed) if says else []
+    verdict = question.verdict if says else ''
+    return ReadingExample(source, question.text, tuple(texts), tuple(places), supports, verdict)

@@ -9,7 +9,7 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import linking, tables
-from opql_jax.corpus.build_tables import TableOptions, build_tables
+from opql_jax.corpus.build_tables import build_tables
 from opql_jax.corpus.documents import Document, Mention
 from opql_jax.corpus.entities import EntityVocab
 from opql_jax.corpus.splitting import split_batch
@@ -28,7 +28,7 @@ def count(text):
 
 def write(tmp_path, documents=DOCUMENTS, vocab=VOCAB, **options):
     split = lambda batches: (split_batch(batch, count, 8) for batch in batches)
-    return build_tables(tmp_path, documents, vocab, split, TableOptions(**options))
+    return build_tables(tmp_path, documents, vocab, split, **options)
 
 
 def rows(tmp_path, name, schema):
@@ -82,7 +82,7 @@ def test_an_unknown_entity_is_named_with_its_document(tmp_path):
         write(tmp_path, [Document('7', 't', 'x', title_entity='Zed')])
 
 
-NOTHING = 'no pair in 1 documents: no passage mentions two entities, one of .* entity; [^;]*$'
+NOTHING = 'no pair in 1 documents: no passage mentions two entities; [^;]*$'
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ NOTHING = 'no pair in 1 documents: no passage mentions two entities, one of .* e
         ([Document('0', 't', 'nothing here')], {}, NOTHING),
         (
             [Document(str(i), 't', 'Bob saw a film.') for i in range(linking.DROP_FROM)],
-            {'pair_mode': 'all', 'drop_above_rate': 0.5},
+            {'drop_above_rate': 0.5},
             r"too frequent for drop_above_rate: 'Bob' \(100%\), 'film'",
         ),
     ],

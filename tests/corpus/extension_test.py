@@ -100,7 +100,7 @@ def test_the_manifest_states_what_it_continues_and_counts_both(old, new, tmp_pat
 
 
 def test_it_is_the_settings_of_the_first_folder_that_count(old, tmp_path):
-    given = dict(max_tokens=128, title_prefix=False, pair_mode='title', wordpieces=999, nested=True)
+    given = dict(max_tokens=128, title_prefix=False, wordpieces=999, nested=True)
     source = reader(tmp_path, 'new', NEW)
     new = run(tmp_path / 'extended', source, extends=str(old.directory), **given)
     assert {name: new.manifest.settings[name] for name in given} == {

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opql_jax.core.errors import InputError
 from opql_jax.corpus import tables
-from opql_jax.corpus.pairs import mine_pairs, mutual_information, pairs_sql
+from opql_jax.corpus.pairs import mine_pairs, mutual_information
 
 from spans import nested_spans, overlap
 
@@ -29,19 +28,19 @@ def spans_of(entities, spans=None):
     return [(i, i + 1) for i in range(len(entities))] if spans is None else spans
 
 
-def mine(rows, mode):
-    table = pa.Table.from_batches(mine_pairs(passages(rows), mode), tables.PAIRS)
+def mine(rows):
+    table = pa.Table.from_batches(mine_pairs(passages(rows)), tables.PAIRS)
     return list(zip(*(column.to_pylist() for column in table.columns)))
 
 
-def slow_pairs(rows, mode):
+def slow_pairs(rows):
     found = []
     for passage, (title, entities, *spans) in enumerate(rows):
         spans = spans_of(entities, *spans)
         anchor = entities.index(title) if title in entities else -1
         for (i, topic), (j, target) in itertools.product(enumerate(entities), repeat=2):
             is_pair = topic != target and not overlap(spans[i], spans[j])
-            if is_pair and (anchor in (i, j) or mode == 'all'):
+            if is_pair:
                 found.append((topic, target, passage, i, j, anchor in (i, j)))
     return sorted(found)
 
@@ -49,17 +48,11 @@ def slow_pairs(rows, mode):
 @given(
     st.data(),
     st.lists(st.tuples(st.integers(-1, 4), nested_spans(6)), max_size=6),
-    st.sampled_from(['title', 'all']),
 )
-def test_the_query_equals_its_definition_in_order(data, drawn, mode):
+def test_the_query_equals_its_definition_in_order(data, drawn):
     entities = lambda spans: data.draw(st.tuples(*[st.integers(0, 4)] * len(spans)))
     rows = [(title, list(entities(spans)), spans) for title, spans in drawn]
-    assert mine(rows, mode) == slow_pairs(rows, mode)
-
-
-def test_an_unknown_mode_is_an_error():
-    with pytest.raises(InputError, match="pair mode 'both' is not one of title, all"):
-        pairs_sql('both')
+    assert mine(rows) == slow_pairs(rows)
 
 
 def slow_mutual_information(rows):

@@ -15,7 +15,6 @@ import pytest
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus import linking, pairs, spark, splitting, tables
-from opql_jax.corpus.pairs import MODES
 from opql_jax.data import passage_records
 from opql_jax.data.tokenizer import token_counter, train_wordpiece
 from opql_jax.datasets.synthetic import pages, world
@@ -46,11 +45,10 @@ def frame(session, passages):
     return session.createDataFrame(passages.append_column('passage', ids)).repartition(2)
 
 
-@pytest.mark.parametrize('mode', MODES)
-def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages, mode):
-    wanted = pa.Table.from_batches(pairs.mine_pairs(passages, mode), tables.PAIRS)
+def test_both_engines_mine_the_same_pairs_in_the_same_order(frame, passages):
+    wanted = pa.Table.from_batches(pairs.mine_pairs(passages), tables.PAIRS)
     assert len(wanted) > 100
-    assert spark.mine_pairs(frame, mode).toArrow().cast(tables.PAIRS).equals(wanted)
+    assert spark.mine_pairs(frame).toArrow().cast(tables.PAIRS).equals(wanted)
 
 
 def test_both_engines_count_alike_and_take_logarithms_to_the_last_bit(frame, passages):

@@ -111,14 +111,10 @@ inputs = {
     'question_lines': st.none() | lines_of(questions, 4, QUESTIONS),
     'title_prefix': st.booleans(),
     'nested': st.booleans(),
-    'pair_mode': st.sampled_from(['all', 'title']),
 }
 
 
-PLAIN = {
-    'entity_lines': None, 'question_lines': None, 'title_prefix': True, 'nested': False,
-    'pair_mode': 'all',
-}  # fmt: skip
+PLAIN = {'entity_lines': None, 'question_lines': None, 'title_prefix': True, 'nested': False}
 
 
 def linked(text, *mentions):

@@ -22,7 +22,7 @@ GIN = read(
     f"""
 data/synthetic | prepare DOCUMENTS=7 | Synthetic(seed=0, num_documents=7
 data/jsonl | prepare CORPUS=my.jsonl | JsonLines(path='my.jsonl', entities=None
-data/text | prepare SOURCES=('articles',) | PlainText(sources=('articles',) & pair_mode = 'all'
+data/text | prepare SOURCES=('articles',) | PlainText(sources=('articles',)
 data/metaqa | prepare DATA_DIR=films | MetaQA(folder='films')
 data/metaqa_with_kb | prepare DATA_DIR=films TRIPLES=facts | WithTriples(text=MetaQA(folder='films')
 data/metaqa_kb | prepare DATA_DIR=films TRIPLES=facts SHARE=0.5 | beside_text=False, share=0.5)

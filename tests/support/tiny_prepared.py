@@ -22,8 +22,7 @@ WORDS = (
 ).split()
 ENTITIES, PASSAGES = 40, 120
 SETTINGS = dict(tokenizer=None, wordpieces=400, max_tokens=128, title_prefix=True)
-SETTINGS |= dict(pair_mode='all', nested=False)
-SETTINGS |= dict(drop_above_rate=0.5, reader='Tiny', files={})
+SETTINGS |= dict(nested=False, drop_above_rate=0.5, reader='Tiny', files={})
 
 
 def write(directory: pathlib.Path, seed: int = 0, longest: int = 100) -> pathlib.Path:

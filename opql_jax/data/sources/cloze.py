@@ -1,12 +1,10 @@
 """Passages in which a mention is predicted, others being topics: pretrains the language model."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from opql_jax.core.ranges import ranges
 from opql_jax.data import batching, lm_markup
-from opql_jax.data.lm_markup import TextBucket, Texts
+from opql_jax.data.lm_markup import TextBatch, TextBucket, Texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sampling import pair_key
 from opql_jax.data.sources.base import PassageSource
@@ -15,12 +13,6 @@ from opql_jax.data.sources.base import PassageSource
 _MARKUP_ROOM = 4
 # Gold entries per topic.
 _GOLD = 4
-
-
-class ClozeBatch(NamedTuple):
-    """Passages with a hidden mention each."""
-
-    texts: tuple[TextBucket, ...]
 
 
 class EntryIndex:
@@ -68,7 +60,7 @@ class ClozeSource(PassageSource):
         super().__init__(prepared, rows, _MARKUP_ROOM, _MARKUP_ROOM + topics, buckets, seed)
         self._entries, self._topics = entries, topics
 
-    def batch(self, step, rng) -> ClozeBatch:
+    def batch(self, step, rng) -> TextBatch:
         drawn, packer = self._fill(rng, self._choose)
         (target, topics, left_out), texts = drawn.choice, drawn.texts
         marked = lm_markup.ClozeTexts(texts, target, self._special).mark(topics)
@@ -102,7 +94,7 @@ class ClozeSource(PassageSource):
                 left_out=column(left_out),
             )
 
-        return ClozeBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
+        return TextBatch(tuple(pack(*bucket) for bucket in packer.buckets()))
 
     def _choose(self, numbers, texts, rng):
         """For each passage: the hidden mention [n], topics [n, T] or -1, and topics cut [n]."""

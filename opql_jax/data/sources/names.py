@@ -1,14 +1,13 @@
 """Questions under names of some entity in place of their topic: whom one means needs no label."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.questions import Question
 from opql_jax.data import batching, lm_markup
-from opql_jax.data.lm_markup import TextBucket, TextRow, TextSizes, pack_texts
+from opql_jax.data.lm_markup import TextBatch, TextRow, TextSizes, pack_texts
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.questions import EpochOrder
 from opql_jax.data.sources.base import Source
@@ -17,15 +16,10 @@ from opql_jax.data.sources.base import Source
 _SAMPLE = 1000
 
 
-class NameBatch(NamedTuple):
-    """Nothing is to be predicted: `label` is -1, and no entry of the memory is gold or absent."""
-
-    texts: tuple[TextBucket, ...]
-
-
 class NameSource(Source):
     """Takes all entities in turn, in a random question, under their name or one of their aliases.
 
+    Nothing is to be predicted: `label` is -1, and no entry of the memory is gold or absent.
     A row has `length` tokens, as many as nearly all need; longer ones are left out of batches.
     """
 
@@ -74,10 +68,10 @@ class NameSource(Source):
         topics = [(start, start + len(name))]
         return lm_markup.mark_open_question(self._tokenizer, text, topics, self.special)
 
-    def batch(self, step, rng) -> NameBatch:
+    def batch(self, step, rng) -> TextBatch:
         packer, rows = batching.Packer(self.capacities), []
         for entity in self._deal(self._order, step, self._rows).tolist():
             marked = self._input(entity, rng)
             if len(marked.tokens) <= self.length and packer.add(len(marked.tokens)):
                 rows.append(TextRow(marked, topic=entity))
-        return NameBatch(pack_texts(rows, packer, TextSizes(), self.special))
+        return TextBatch(pack_texts(rows, packer, TextSizes(), self.special))

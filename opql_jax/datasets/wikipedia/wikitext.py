@@ -3,8 +3,6 @@
 A paragraph or list item is a line of the text. The parser is mwparserfromhell.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
@@ -230,29 +228,23 @@ class Converter:
         self._out.append(border)
 
 
-class LimitedConverter:
+class LimitedConverter(LimitedProcess):
     """Converts pages within limits; a context manager.
 
-    Long pages in another process: unclosed markup takes quadratic time, which no signal stops.
+    Long pages in its process: unclosed markup takes quadratic time, which no signal stops.
     """
 
     def __init__(self):
         """Raises InputError where mwparserfromhell is not installed."""
         Converter(Site())
-        self._process = LimitedProcess(_MEMORY)
-
-    def __enter__(self) -> LimitedConverter:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._process.__exit__()
+        super().__init__(_MEMORY)
 
     def convert(self, site: Site, source: str) -> Wikitext:
         """The plain text of a page; InputError if the parser fails or exceeds a limit."""
         if len(source) <= _SHORT:
             return _convert((site, source))
         seconds = _SECONDS + _SECONDS_PER_CHARACTER * len(source)
-        return self._process.call(_convert, (site, source), seconds)
+        return self.call(_convert, (site, source), seconds)
 
 
 def _convert(page: tuple[Site, str]) -> Wikitext:

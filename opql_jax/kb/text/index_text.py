@@ -208,7 +208,6 @@ def make_parts(
             reader=reader,
             tokenizer=os.fspath(folder.part(ENCODER) / released.TOKENIZER),
             max_tokens=MAX_TOKENS,
-            pair_mode='all',
             processes=reader.processes,
             map_batches=reader.map_batches,
         )

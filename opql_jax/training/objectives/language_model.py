@@ -11,9 +11,10 @@ import numpy as np
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
 from opql_jax.data.batching import Buckets
+from opql_jax.data.lm_markup import TextBatch
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.base import Source
-from opql_jax.data.sources.cloze import ClozeBatch, ClozeSource, EntryIndex
+from opql_jax.data.sources.cloze import ClozeSource, EntryIndex
 from opql_jax.memory.coverage import covered
 from opql_jax.memory.format import Memory
 from opql_jax.memory.search_keys import with_keys
@@ -287,7 +288,7 @@ class Cloze(LanguageModelObjective):
     def draw(self, prepared, memory, passages, seed):
         return self.clozes(prepared, memory, passages, self.rows, seed)
 
-    def loss(self, encoder, layout, params, batch: ClozeBatch, memory, rng):
+    def loss(self, encoder, layout, params, batch: TextBatch, memory, rng):
         return self.text_loss(
             encoder, layout, params, without(batch.texts, 'exclude'), memory, 1, rng
         )

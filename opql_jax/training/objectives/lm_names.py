@@ -10,8 +10,9 @@ import numpy as np
 from opql_jax.core import files
 from opql_jax.core.errors import InputError
 from opql_jax.core.hashing import params_hash
+from opql_jax.data.lm_markup import TextBatch
 from opql_jax.data.questions import read_file
-from opql_jax.data.sources.names import NameBatch, NameSource
+from opql_jax.data.sources.names import NameSource
 from opql_jax.models.entity_names import linear_reader, read_names, rows_of_states
 from opql_jax.parallel.entity_table import Layout
 from opql_jax.parallel.mesh import replicate
@@ -153,7 +154,7 @@ class LinkNames(LanguageModelObjective):
             ('follower/', 'lm/r_null', 'lm/e_null', 'lm/w_v')
         )
 
-    def loss(self, encoder, layout, params, batch: NameBatch, memory, rng, teacher=None):
+    def loss(self, encoder, layout, params, batch: TextBatch, memory, rng, teacher=None):
         """As of `Objective`; `teacher` is an encoder, whose parameters `memory` holds, or None."""
         loss, metrics, encoded = self.linking_loss(encoder, layout, params, batch.texts, rng)
         if teacher is not None:
