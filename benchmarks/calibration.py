@@ -22,9 +22,9 @@ weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each kn
          or are out of reach are left out: they have no score of their own. With `--reader` its part
          is looked at, too, which takes several times as long. Lines `set` have, for each set, the
          weights being fitted to the others (without those of the same text, `KIN`): the share of
-         right first answers and of right ones among five; how many are sure and right; of the
-         questions without an answer how many have a sure one; and the expected calibration error
-         of first answers to all questions. Lines `used` have the same with the weights in use. The
+         right first answers and of right ones among five; how many are sure, of these right, and of
+         the right ones sure; of the questions without an answer how many have a sure one; and the
+         expected calibration error of first answers, and of those to all questions. Lines `used` have the same with the weights in use. The
          last lines, `weights`, have those that all sets give.
 """
 
@@ -423,12 +423,14 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
         'hits@5': five[known],
         'sure': sure[known],
         'sure_right': first[known & sure],
+        'right_sure': sure[known & first],
         'unanswerable_sure': sure[~known],
     }
     told = {name: round(float(of.mean()), 3) for name, of in measured.items() if of.size}
     # Nothing that is unanswerable is right.
-    error = round(calibration_error(best, first), 3)
-    return {'questions': int(known.sum()), **told, 'ece_of_all': error}
+    for name, of in {'ece': known, 'ece_of_all': np.ones_like(known)}.items():
+        told[name] = round(calibration_error(best[of], first[of]), 3) if of.any() else None
+    return {'questions': int(known.sum()), **told}
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
