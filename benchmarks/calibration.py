@@ -25,8 +25,8 @@ weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each kn
          right first answers and of right ones among five; how many are sure, of these right, and of
          the right ones sure; of the questions without an answer how many have a sure one; and the
          expected calibration error of first answers, and of those to all questions. Lines `used`
-         have the same with the weights in use. The The
-         last lines, `weights`, have those that all sets give.
+         have the same with the weights in use. The last
+         lines, `weights`, have those that all sets give.
 """
 
 import argparse
