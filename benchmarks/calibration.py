@@ -24,9 +24,10 @@ weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each kn
          weights being fitted to the others (without those of the same text, `KIN`): the share of
          right first answers and of right ones among five; how many are sure, of these right, and of
          the right ones sure; of the questions without an answer how many have a sure one; and the
-         expected calibration error of first answers, and of those to all questions. Lines `used`
-         have the same with the weights in use. The last
-         lines, `weights`, have those that all sets give.
+         expected calibration error of first answers, and of those to all questions; and of
+         questions with an answer and without how many have a document of a probability that would
+         be sure. Lines `used` have the same with the weights in use. The last lines, `weights`,
+         have those that all sets give.
 """
 
 import argparse
@@ -270,9 +271,9 @@ SETS = {
 # ---- Weights ----
 
 
-# A question's candidates [n]: features, whether each is right, and what `left` keeps of it; and
-# whether the text answers it.
-Asked = collections.namedtuple('Asked', 'features right answerable left')
+# A question's candidates [n]: features, whether each is right, and what `left` keeps of it; whether
+# the text answers it, and the best probability of a document.
+Asked = collections.namedtuple('Asked', 'features right answerable left evidence')
 Sets = Mapping[str, Sequence[Asked]]
 
 
@@ -320,7 +321,7 @@ def asked_together(
             question = kb.question(text)
         except InputError:  # it names nothing of the text
             nothing = np.zeros((0, len(calibration.FEATURES))), np.zeros(0, bool)
-            yield dict.fromkeys((False, True), Asked(*nothing, bool(right), np.ones(0)))
+            yield dict.fromkeys((False, True), Asked(*nothing, bool(right), np.ones(0), 0.0))
         else:
             compares = comparison.parse_question(question, kb.vocab.kinds)
             if not (compares or question_plans.out_of_reach(text)):
@@ -328,7 +329,9 @@ def asked_together(
     questions, answerer = [question for question, _ in block], kb.text_answerer
     found = answerer.follow(questions)
     evidence = answerer.read(questions, found, kb.read) if has_reader else [None] * len(questions)
-    for (question, right), followed, read in zip(block, found, evidence):
+    judged = kb.retrieve([question.text for question in questions], 5, read=has_reader)
+    likely = [max((one.probability for one in documents), default=0.0) for documents in judged]
+    for (question, right), followed, read, document in zip(block, found, evidence, likely):
 
         def ask(rows, names, answer, ids):
             is_right = [not right.isdisjoint(map(fold, of)) for of in names]
@@ -336,7 +339,7 @@ def asked_together(
             whole = dataclasses.replace(answer, store=kb.store, question=question)
             best = answer.entities[:LOOKED_AT].tolist()
             kept = np.array([left(whole, one) if one in best else 1.0 for one in ids])
-            return Asked(rows, np.array(is_right, bool), bool(right), kept)
+            return Asked(rows, np.array(is_right, bool), bool(right), kept, document)
 
         entities = followed.answer.entities.tolist()
         rows = answerer.followed_features(question, followed)
@@ -419,6 +422,7 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
     best = np.array([chance[0] if len(chance) else 0.0 for chance, _ in ranked])
     first, five = (np.array([right[:k].any() for _, right in ranked], bool) for k in (1, 5))
     known, sure = np.array([one.answerable for one in asked], bool), best >= calibration.SURE
+    found = np.array([one.evidence >= calibration.SURE for one in asked])
     measured = {
         'hits@1': first[known],
         'hits@5': five[known],
@@ -426,6 +430,8 @@ def scores(asked: Sequence[Asked], chances: Sequence[np.ndarray]) -> dict[str, f
         'sure_right': first[known & sure],
         'right_sure': sure[known & first],
         'unanswerable_sure': sure[~known],
+        'evidence': found[known],
+        'false_evidence': found[~known],
     }
     told = {name: round(float(of.mean()), 3) for name, of in measured.items() if of.size}
     # Nothing that is unanswerable is right.
