@@ -330,7 +330,7 @@ def asked_together(
     found = answerer.follow(questions)
     evidence = answerer.read(questions, found, kb.read) if has_reader else [None] * len(questions)
     judged = kb.retrieve([question.text for question in questions], 5, read=has_reader)
-    likely = [max((one.probability for one in documents), default=0.0) for documents in judged]
+    likely = [max((one.probability or 0.0 for one in of), default=0.0) for of in judged]
     for (question, right), followed, read, document in zip(block, found, evidence, likely):
 
         def ask(rows, names, answer, ids):

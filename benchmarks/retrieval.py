@@ -1,48 +1,34 @@
-"""Fits the weights by which passages are ranked, and the probability that one is evidence.
+"""Fits the weights of `opql_jax.retrieval.rank.WEIGHTS`, by which passages are ranked.
 
-python benchmarks/retrieval.py rank --json
-python benchmarks/retrieval.py evidence --kb KB --questions FILE --json
+python benchmarks/retrieval.py --json
 
-rank      The weights of `opql_jax.retrieval.rank.WEIGHTS`, fitted to the questions of all sets of
-          the recipe `retrieval`, whose steps are run as far as they are needed; each set counts
-          alike. Before that they are fitted to each half of the questions, and score the other.
-          `out` is the recipe's folder, `percent` a share of questions and passages.
-evidence  Questions are JSON Lines `{"question", "supporting": [ids of documents]}`; some should
-          have no supporting document in the knowledge base, as users ask about what a text does not
-          say. It prints the weights of `opql_jax.retrieval.evidence.FITTED` anew, and of each half
-          of the questions, fitted to the other one, the Brier score of the best passages beside
-          that of their ranking scores.
+They are fitted to the questions of all sets of the recipe `retrieval`, whose steps are run as far
+as they are needed; each set counts alike. Before that they are fitted to each half of the
+questions, and score the other. `out` is the recipe's folder, `percent` a share of questions and
+passages.
 """
 
 import argparse
-import collections
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
 import scipy.special
-from calibration import logistic
 from timing import DATA, run
 
-from opql_jax.corpus.json_lines import read_json_lines
 from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.retrieve import Retriever
 from opql_jax.kb.trained.evaluate_retrieval import Asked, read_questions, scores
 from opql_jax.recipes import recipe
 from opql_jax.recipes.retrieval import SETS, steps_of
 from opql_jax.recipes.step import Options
-from opql_jax.retrieval import evidence, rank, view
+from opql_jax.retrieval import rank, view
 
-# Penalties on standardised weights: of ranking, and of evidence.
-DECAY, EVIDENCE_DECAY = 3e-3, 1e-2
-# Passages of each question that may be evidence.
-K = 10
+# Penalty on standardised weights.
+DECAY = 3e-3
 HALVES = slice(0, None, 2), slice(1, None, 2)
-
-
-# ---- The weights of ranking ----
 
 
 class Task(NamedTuple):
@@ -136,50 +122,6 @@ def solve(sets: list[list[tuple[np.ndarray, np.ndarray]]]) -> np.ndarray:
     return scipy.optimize.minimize(loss, start, jac=True, method='L-BFGS-B').x / spread
 
 
-# ---- The probability of evidence ----
-
-
-# A question's best passages: quantities [K, 5], ranking scores [K], whether each is evidence [K].
-Ranked = collections.namedtuple('Ranked', 'quantities scores right')
-
-
-def fit_evidence(options: argparse.Namespace) -> Iterator[dict]:
-    """A line of each half of the questions, and the weights that all give."""
-    with open_kb(options.kb) as kb:
-        ranked = list(ranked_passages(kb.retriever, options.questions))
-    for half, learnt in (HALVES, HALVES[::-1]):
-        weights, of = weights_of_evidence(ranked[learnt]), ranked[half]
-        first = np.array([evidence.probabilities(one.quantities, weights)[0] for one in of])
-        right = np.array([one.right[0] for one in of])
-        brier = lambda best: round(float(np.mean((best - right) ** 2)), 3)
-        line = {'brier': brier(first), 'brier_of_scores': brier([one.scores[0] for one in of])}
-        none = sum(not one.right.any() for one in of)
-        yield line | {'questions': len(of), 'without_evidence': none}
-    yield {'weights': weights_of_evidence(ranked)._asdict()}
-
-
-def ranked_passages(retriever: Retriever, path: str) -> Iterator[Ranked]:
-    """What is known of the questions of a file."""
-    ranker = rank.Ranker(retriever.index, relations=retriever.relations)
-    for _, record in read_json_lines(path):
-        (question,) = retriever.questions([record['question']])
-        (seen,) = ranker.views([question])
-        best = ranker.rank(question, K)
-        passages = np.array([one.passage for one in best])
-        values = np.array([one.score for one in best])
-        right = np.array([retriever.documents[row] in record['supporting'] for row in passages])
-        yield Ranked(evidence.quantities(seen, passages, values), values, right)
-
-
-def weights_of_evidence(ranked: Sequence[Ranked]) -> evidence.Weights:
-    """The weights under which what is evidence is most probable."""
-    found = np.concatenate([one.quantities for one in ranked])
-    right = np.concatenate([one.right for one in ranked])
-    share = np.full(len(found), 1 / len(found))
-    bias, weights = logistic(found, right, EVIDENCE_DECAY, share, 0.0)
-    return evidence.Weights(*np.round([bias, *weights], 3).tolist())
-
-
 if __name__ == '__main__':
-    subjects, out = {'rank': fit_ranking, 'evidence': fit_evidence}, pathlib.Path('runs/retrieval')
-    run(__doc__, subjects, data=DATA, out=out, percent=100.0, kb=str, questions=str)
+    out = pathlib.Path('runs/retrieval')
+    run(__doc__, fit_ranking, data=DATA, out=out, percent=100.0)

@@ -24,8 +24,7 @@ TINY = {
     comparisons ask | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
     others | over_baseline | --percent 1 --data {data}
     recognition | precision | --documents 3 --data {data}/redocred
-    retrieval evidence | weights | --questions {folder}/asked.jsonl --kb {films}
-    retrieval rank | begin | --percent 1 --data {data} --out {folder}
+    retrieval | begin | --percent 1 --data {data} --out {folder}
     search memory | over_exact | --rows 2000 --dim 16 --queries 1,3 --k 4 --matrix 64
     search follow | whole_over_follow | --rows 2000 --dim 16 --queries 1,20 --k 4
     search index | exact_over_scann | --rows 20000 --dim 16 --queries 1,3 --k 4
@@ -47,7 +46,7 @@ def test_every_benchmark_is_tried():
 
 
 # In CI one of arrays and one of text.
-QUICK = {'retrieval evidence', 'search follow'}
+QUICK = {'calibration weights', 'search follow'}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     field, options = TINY[name]
-    prepare = {'weights': _films, 'ask': _comparisons, 'evidence': _evidence}
+    prepare = {'weights': _films, 'ask': _comparisons}
     prepare = prepare.get(name.split()[-1])
     needs_data = '{data}' in options or name == 'comparisons ask'
     data = request.getfixturevalue('shared_data') if needs_data else None
@@ -73,13 +72,6 @@ def test_a_tiny_run_prints_what_it_measures(name, binaries, films_kb, request, t
         ran = binaries.script(*command)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert field in [json.loads(line) for line in ran.stdout.splitlines()][-1]
-
-
-def _evidence(folder, data, binaries):
-    asked = {'Who directed Night Ferry?': ['ferry'], 'Where was Clara Holm born?': ['holm']}
-    asked |= {'Who is the mayor of Lima?': [], 'How tall is Mount Fuji?': []}
-    lines = [{'question': text, 'supporting': of} for text, of in asked.items()]
-    records.write(folder / 'asked.jsonl', lines)
 
 
 def _films(folder, data, binaries):

@@ -207,7 +207,10 @@ def retrieve(
     out: Annotated[
         str | None, Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.')
     ] = None,
-    read: Annotated[bool, Option('--read', help='Let the reader judge the probabilities.')] = False,
+    reader: Annotated[
+        bool,
+        Option('--reader/--no-reader', help='Whether the reader gives probabilities.'),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Find the documents that answer questions, best first."""
@@ -216,13 +219,11 @@ def retrieve(
     from opql_jax.kb.text.retrieve import retrieve_file
 
     if question is not None and questions is None and out is None:
-        print_documents(open_kb(kb).retrieve(question, k, read=read), as_json)
-    elif question is None and not read and questions is not None and out is not None:
+        print_documents(open_kb(kb).retrieve(question, k, read=reader), as_json)
+    elif question is None and questions is not None and out is not None:
         retrieve_file(open_kb(kb), questions, out, k)
     else:
-        raise typer.BadParameter(
-            'give a QUESTION (perhaps with --read), or else --questions FILE and --out FILE'
-        )
+        raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 
 
 _ANSWERED = 'JSON Lines: {"id", "question", "answers": [names]}.'

@@ -54,7 +54,8 @@ def print_documents(documents: Documents, as_json: bool) -> None:
 
 def _block(found: Retrieved) -> str:
     where = f'[{one_line(found.document)} → {hanging(found.why, 14)}]'
-    lines = [f'{found.score:10.3f}  {one_line(found.title)}', where, hanging(found.text, 14)]
+    number = found.score if found.probability is None else found.probability
+    lines = [f'{number:10.3f}  {one_line(found.title)}', where, hanging(found.text, 14)]
     return f'\n{" " * 12}'.join(lines)
 
 

@@ -213,7 +213,7 @@ class Explorer:
 
     def api_retrieve(self, request: Request) -> Response:
         k = _number(request, 'k', 5, 1, 100)
-        read = bool(_number(request, 'read', 0, 0, 1))
+        read = bool(_number(request, 'read', 1, 0, 1))
         found = self._kb().retrieve(_text(request, 'q'), k, read=read)
         return JSONResponse(found.to_record())
 

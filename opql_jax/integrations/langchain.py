@@ -36,8 +36,7 @@ class OPQLRetriever(BaseRetriever):
     Attributes:
         kb: a knowledge base of plain text, or its folder.
         k: documents for each question. Calls may give another.
-        score_threshold: documents with a lower score are left out. Calls may give another. The
-            reader judges scores that are compared with one, which takes several times as long.
+        score_threshold: documents with a lower score are left out. Calls may give another.
     """
 
     kb: Annotated[Any, BeforeValidator(opened), PlainSerializer(folder_of)]
@@ -56,7 +55,7 @@ class OPQLRetriever(BaseRetriever):
         score_threshold: float | None = None,
     ) -> list[Document]:
         least = self.score_threshold if score_threshold is None else score_threshold
-        found = self.kb.retrieve(query, self.k if k is None else k, read=least > 0)
+        found = self.kb.retrieve(query, self.k if k is None else k, read=True)
         return [_document(one) for one in found if one.probability >= least]
 
     async def _aget_relevant_documents(

@@ -26,33 +26,26 @@ class OPQLRetriever(BaseRetriever):
     A node has the text of a passage, its offsets in the document, and as metadata `source` (the id
     of the document), `title`, `why` it was found, and `evidence` (start and end, in the text, of
     the sentence that suits the question best). Its score is the probability that it is evidence,
-    which can be compared between questions: with `read`, `SimilarityPostprocessor` leaves out what
-    has a lower one than its `similarity_cutoff`. The pickle of a retriever holds the folder of its
-    knowledge base, which is opened again.
+    which can be compared between questions: `SimilarityPostprocessor` leaves out what has a lower
+    one than its `similarity_cutoff`. The pickle of a retriever holds the folder of its knowledge
+    base, which is opened again.
 
     Attributes:
         similarity_top_k: documents for each question; may be set between questions.
-        read: whether the reader judges scores, as a cutoff needs; it takes several times as long.
     """
 
-    def __init__(
-        self,
-        kb: VirtualKB | str | os.PathLike,
-        similarity_top_k: int = 5,
-        read: bool = False,
-        **options,
-    ):
+    def __init__(self, kb: VirtualKB | str | os.PathLike, similarity_top_k: int = 5, **options):
         """Takes a knowledge base or its folder; `options` are LlamaIndex's."""
         super().__init__(**options)
         self._kb = opened(kb)
-        self.similarity_top_k, self.read = similarity_top_k, read
+        self.similarity_top_k = similarity_top_k
 
     def __reduce__(self):
-        return OPQLRetriever, (folder_of(self._kb), self.similarity_top_k, self.read)
+        return OPQLRetriever, (folder_of(self._kb), self.similarity_top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         asked = query_bundle.query_str
-        return list(map(_node, self._kb.retrieve(asked, self.similarity_top_k, read=self.read)))
+        return list(map(_node, self._kb.retrieve(asked, self.similarity_top_k, read=True)))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

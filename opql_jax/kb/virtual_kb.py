@@ -25,7 +25,7 @@ from opql_jax.kb.sets import query_language
 from opql_jax.kb.sets.entity_set import EntitySet
 from opql_jax.kb.sets.query import Entity
 from opql_jax.kb.sets.set_evaluation import SetEvaluator
-from opql_jax.kb.text.retrieve import Retriever, judged
+from opql_jax.kb.text.retrieve import READ, Retriever, judged
 from opql_jax.kb.text.text_answerer import TextAnswerer
 from opql_jax.kb.weighted_entities import WeightedEntities
 from opql_jax.memory.format import Memory
@@ -156,8 +156,8 @@ class VirtualKB(Closeable, abc.ABC):
     def retrieve(self, questions: str | Sequence[str], k: int = 5, *, read: bool = False) -> Any:
         """The k documents that best answer a question, as `retrieve.Documents`, or a list of those.
 
-        With `read` the reader judges their probabilities: those of a question that the text does
-        not answer are low, though it has its names. That takes several times as long.
+        With `read` they have probabilities, by the reader, which takes several times as long: low
+        ones if the text does not answer the question, though it has its names.
         InputError: the knowledge base has no index of its passages, or a question is blank.
         """
         retriever, k = self.retriever, check_count('k', k)
@@ -167,8 +167,9 @@ class VirtualKB(Closeable, abc.ABC):
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
             check_text('the question', text)
-        found = retriever.retrieve(texts, k)
-        found = [judged(documents, Reader.load()) for documents in found] if read else found
+        # Those read together are the same for any k, and so their probabilities.
+        found = retriever.retrieve(texts, -(-k // READ) * READ if read else k)
+        found = [judged(documents, Reader.load(), k) for documents in found] if read else found
         return found[0] if isinstance(questions, str) else found
 
     @property

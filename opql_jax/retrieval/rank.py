@@ -28,7 +28,6 @@ import numpy as np
 
 from opql_jax.core import time_limit
 from opql_jax.core.errors import InputError
-from opql_jax.retrieval import evidence
 from opql_jax.retrieval.index import RetrievalIndex
 from opql_jax.retrieval.relations import Relations
 from opql_jax.retrieval.view import FIRST, LINKS, NEXT, Candidates, Link, Question, View, best
@@ -78,7 +77,7 @@ class Reason:
 
 
 class Ranked(NamedTuple):
-    """A ranked passage, by its row in the index, and the probability that it is evidence.
+    """A ranked passage, by its row in the index.
 
     `sentence` is where the one that suits the question best stands in its text; None without any.
     """
@@ -86,7 +85,6 @@ class Ranked(NamedTuple):
     passage: int
     score: float
     reason: Reason
-    probability: float
     sentence: tuple[int, int] | None
 
 
@@ -180,10 +178,8 @@ class Ranker:
             chains, logs = _longer(chains, found, shares)
         scores /= self.max_passages
         ranked = best(scores, k)
-        likely = evidence.probabilities(evidence.quantities(view, ranked, scores[ranked]))
-        for p, score, probability in zip(ranked.tolist(), scores[ranked].tolist(), likely.tolist()):
-            reason = self._reason(p, first[p], steps)
-            yield Ranked(p, score, reason, probability, view.best_sentence(p))
+        for p, score in zip(ranked.tolist(), scores[ranked].tolist()):
+            yield Ranked(p, score, self._reason(p, first[p], steps), view.best_sentence(p))
 
     def _reason(self, passage: int, direct: float, steps: Sequence[_Step]) -> Reason:
         """The likeliest way to a passage, in any step, or none if it is likelier as a first one."""

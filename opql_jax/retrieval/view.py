@@ -209,7 +209,6 @@ class View:
         # A passage is as similar as its best sentence, or it as a whole.
         either = np.maximum(self._passage, self._best_sentence)
         self._best = np.where(self._best_row >= 0, either, self._passage)
-        self.cosines = self._best * deviation + mean
         # [2 x pairs of joined names, passages] whether the title is the left name of a pair, for
         # all pairs, then whether it is the right one.
         sides = [names for side in zip(*question.joined) for names in side]

@@ -81,7 +81,6 @@ DOCUMENTS = {
     Where was Greta Poe born? | Brix | yes
     Who cast the tenor? | Abel Rudd | yes
     Who cast the treble? | Abel Rudd | no
-    Where was Mole built? | Ulm | no
     When did Eva Lund marry Jon Peto? | 1990 | yes
     Who built Harl Bridge? | Ned Lane | no
     How many people does Dahl Works employ? | 940 | no

@@ -107,13 +107,13 @@ def sets(prepared, tmp_path_factory):
     train = [('met', [1, 2, 3], 1), ('saw', [4, -1], 2), ('built', [-1], 1), ('wrote', [5], 1)]
     test = [('old', [-1, 7], 2), ('new', [8], 1), ('lost', [-1], 1), ('again ' * 12, [9, 10], 1)]
     for name, questions in (('train.jsonl', train), ('test.jsonl', test)):
-        records = [
+        lines = [
             records.question_record(
                 str(number), f'[{keys[0]}] {words}', *(keys[a] for a in answers), hops=hops
             )
             for number, (words, answers, hops) in enumerate(questions)
         ]
-        write_questions(folder / name, records)
+        write_questions(folder / name, lines)
     return str(folder / 'train.jsonl'), str(folder / 'test.jsonl')
 
 

@@ -41,7 +41,7 @@ _CANDIDATES = 3
 # Questions encoded at once, while those before them are ranked.
 _BATCH = 128
 # Passages that are read together: so many fit, as a rule.
-_READ = 3
+READ = 3
 
 
 def index_passages(
@@ -87,8 +87,8 @@ class Retrieved(NamedTuple):
         document: its id.
         score: its share of the chains of passages that were found.
         why: how it was reached, in words.
-        probability: that the passage is evidence; unlike scores comparable between questions. Only
-            a reader tells (`judged`) whether the text answers a question whose names it has.
+        probability: that the passage is evidence, by the reader (see `judged`); unlike scores
+            comparable between questions. None if it was not read.
         start, end: where the passage stands in the text of the document, in code points, half-open;
             None if documents are not kept.
         sentence: where in `text` the one stands that suits the question best; None without any.
@@ -99,7 +99,7 @@ class Retrieved(NamedTuple):
     text: str
     score: float
     why: str
-    probability: float
+    probability: float | None = None
     start: int | None = None
     end: int | None = None
     sentence: tuple[int, int] | None = None
@@ -107,7 +107,9 @@ class Retrieved(NamedTuple):
     def to_record(self) -> dict[str, Any]:
         """Its JSON form, see `SCHEMA`."""
         record = {name: value for name, value in self._asdict().items() if value is not None}
-        record |= {'score': round(self.score, 6), 'probability': round(self.probability, 4)}
+        record['score'] = round(self.score, 6)
+        if self.probability is not None:
+            record['probability'] = self.probability
         return record if self.sentence is None else record | {'sentence': list(self.sentence)}
 
 
@@ -125,18 +127,17 @@ class Documents(list[Retrieved]):
         return {'question': self.question, 'documents': documents} | note
 
 
-def judged(found: Documents, reader: Reader) -> Documents:
-    """Documents whose probabilities a reader judges.
+def judged(found: Documents, reader: Reader, k: int) -> Documents:
+    """The first k documents, with probabilities by a reader.
 
-    Each is the probability that the passage helps to answer, times that the passages answer at all.
+    Each is the probability that the passage helps to answer, times that those read with it answer.
     """
     texts = [titled(document.title, document.text) for document in found]
-    parts = [texts[start : start + _READ] for start in range(0, len(texts), _READ)]
+    parts = [texts[start : start + READ] for start in range(0, len(texts), READ)]
     readings = reader.read([found.question] * len(parts), parts)
-    answered = 1 - min((reading.unanswered for reading in readings), default=1.0)
-    helps = itertools.chain.from_iterable(reading.supports.tolist() for reading in readings)
-    likely = (one._replace(probability=each * answered) for one, each in zip(found, helps))
-    return Documents(likely, found.question, found.note)
+    likely = np.concatenate([each.supports * (1 - each.unanswered) for each in readings] or [[]])
+    first = (one._replace(probability=round(float(of), 4)) for one, of in zip(found[:k], likely))
+    return Documents(first, found.question, found.note)
 
 
 # JSON Schema of the record of documents.
@@ -147,7 +148,10 @@ _DOCUMENT = object_schema(
         'text': 'of its best passage',
         'score': (NUMBER, 'its share of the chains of passages, by which they are ranked'),
         'why': 'how it was reached',
-        'probability': (PROBABILITY, 'that it is evidence; comparable between questions'),
+        'probability': (
+            PROBABILITY,
+            'that it is evidence, by the reader, comparable between questions; absent if not read',
+        ),
         'start': (COUNT, 'where the passage begins in the document as it was read, in code points'),
         'end': (COUNT, 'where it ends'),
         'sentence': (
@@ -155,7 +159,7 @@ _DOCUMENT = object_schema(
             'start and end, in the text, of the sentence that suits the question best',
         ),
     },
-    optional=('start', 'end', 'sentence'),
+    optional=('probability', 'start', 'end', 'sentence'),
 )
 SCHEMA = object_schema(
     {
@@ -291,8 +295,7 @@ class Retriever:
         length = len(prepared.passages['text'][at].as_py())  # which may begin with the title
         start = prepared.document_offset(at, length - len(text))
         place = start, prepared.document_offset(at, length), ranked.sentence
-        likely = ranked.score, why, ranked.probability
-        return Retrieved(self.documents[at], title, text, *likely, *place)
+        return Retrieved(self.documents[at], title, text, ranked.score, why, None, *place)
 
 
 def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
