@@ -135,8 +135,9 @@ def judged(found: Documents, reader: Reader, k: int) -> Documents:
     texts = [titled(document.title, document.text) for document in found]
     parts = [texts[start : start + READ] for start in range(0, len(texts), READ)]
     readings = reader.read([found.question] * len(parts), parts)
-    likely = np.concatenate([each.supports * (1 - each.unanswered) for each in readings] or [[]])
-    first = (one._replace(probability=round(float(of), 4)) for one, of in zip(found[:k], likely))
+    likely = [each.supports * (1 - each.unanswered) for each in readings]
+    of_each = itertools.chain.from_iterable(part.tolist() for part in likely)
+    first = (one._replace(probability=round(of, 4)) for one, of in zip(found[:k], of_each))
     return Documents(first, found.question, found.note)
 
 
