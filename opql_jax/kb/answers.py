@@ -149,6 +149,13 @@ class Answer(WeightedEntities):
             for place in self._places(hops[-1], entity)[:most]
         ]
         read = [self._read(entity, span) for span in self.read.get(entity, ())[:most]]
+        # What was read is shown with the hops that lead there, if it takes several.
+        for place, (*before, fact) in enumerate(read):
+            same = (path for path in followed if path[-1].passage == fact.passage)
+            path = next((path for path in same if len(path) > 1), None)
+            if path is not None and not before:
+                followed.remove(path)
+                read[place] = (*path[:-1], dataclasses.replace(path[-1], weight=fact.weight))
         return sorted([*read, *followed], key=lambda path: -path[-1].weight)
 
     def _read(self, entity: int, span: Span) -> Path:
