@@ -73,14 +73,6 @@ def test_errors_name_file_and_line(tmp_path, line, reason):
         read(tmp_path, f'who directed [Up]\tAnn Low\n{line}\n')
 
 
-def test_empty_and_undecodable_files_are_errors(tmp_path):
-    with pytest.raises(InputError, match='no question in the file'):
-        read(tmp_path, '\n')
-    (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
-    with pytest.raises(InputError, match='latin.txt:1: not UTF-8'):
-        metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)
-
-
 def test_types_name_the_relations_of_their_hops(tmp_path):
     types = 'film_to_actor_to_film', 'birthplace', ''
     lines = '\n'.join(f'who [Up]\tAnn\t{type}' for type in types)

@@ -19,7 +19,7 @@ from opql_jax.datasets import complexwebquestions, metaqa, msf, webqsp
 from opql_jax.datasets.entity_resolution import EntityResolver
 from opql_jax.datasets.jsonl import JsonLines
 from opql_jax.datasets.question_records import with_topics
-from opql_jax_tasks import public_sets, wikimovies
+from opql_jax_tasks import public_sets
 
 import tiny_sets
 
@@ -131,14 +131,6 @@ def test_wikimovies_has_articles_and_questions(load, wikimovies_files, tmp_path)
     assert question['entities'] == ['Ann Lee']
     documents = as_corpus('opql_wikimovies/passages', tmp_path)
     assert [d.title_entity for d in documents] == ['Kismet', 'Top Hat']
-
-
-def test_an_article_has_numbered_lines(put):
-    said = "wiki.txt:1: expected a number, a space and text, found 'Kismet'"
-    with pytest.raises(InputError, match=said):
-        wikimovies.documents(put('wiki.txt', 'Kismet\n'))
-    with pytest.raises(InputError, match='wiki.txt: no article in the file'):
-        wikimovies.documents(put('wiki.txt', '1 Kismet\n'))
 
 
 @pytest.fixture
