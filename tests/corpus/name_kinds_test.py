@@ -85,8 +85,3 @@ def test_places_are_told_by_what_stands_before_them(text, places):
     plain, spans = marked(text, 'person', {'1950': 'date'})
     found = refine(plain, spans, [name_kinds.places])
     assert named(plain, [span for span in found if span.kind == 'place']) == places
-
-
-def test_a_town_that_was_taken_for_a_people_is_one_and_a_work_or_a_firm_is_none():
-    lived = 'born in [Kamianets|group], lived in [Foss|name], in [Hamlet|work] and stood in [Acme]'
-    assert kinds(lived, rule=name_kinds.places) == ['place', 'place', 'work', 'organisation']

@@ -28,17 +28,6 @@ def test_passages_are_about_their_title_and_case_variants_of_names_are_one_entit
     assert found == [Document('0', 'Up', 'Up is a drama by Ann Low.', None, 'Up')]
 
 
-def test_what_is_missing_or_unknown_is_named(folder):
-    vocab = metaqa.entity_vocab(folder)
-    (folder / 'passages.jsonl').write_text('{"id": 4, "title": "Down", "text": "x"}')
-    said = r"passages\.jsonl: document '4': title: unknown entity 'Down'"
-    with pytest.raises(InputError, match=said):
-        metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
-    (folder / 'entities.txt').write_text('\n')
-    with pytest.raises(InputError, match='no entity name'):
-        metaqa.entity_vocab(folder)
-
-
 def read(tmp_path, text, hops=1):
     (tmp_path / 'dev.txt').write_text(text, encoding='utf-8')
     return metaqa.read_questions(tmp_path / 'dev.txt', VOCAB, hops)

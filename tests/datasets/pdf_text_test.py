@@ -82,12 +82,6 @@ def test_a_year_that_ends_a_page_is_text_and_a_page_may_be_one_paragraph_of_many
     assert read_pdf(texts / 'a.pdf')[1] == ' '.join(lines[:1] * 6000)
 
 
-def test_a_glyph_without_a_letter_is_a_space_and_a_title_that_is_no_text_is_none(texts):
-    data = pdf(['Ada\0Lovelace wrote notes.'], title='Ada')
-    (texts / 'a.pdf').write_bytes(data.replace(b'/Title (Ada)', b'/Title 12345'))
-    assert read_pdf(texts / 'a.pdf') == (None, 'Ada Lovelace wrote notes.')
-
-
 @pytest.mark.parametrize(
     'metadata, first_line, title',
     [
