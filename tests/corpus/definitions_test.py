@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opql_jax.corpus.concepts import CONCEPT, find_concepts
-from opql_jax.corpus.definitions import defined_kind, definition, guides_to, subject
+from opql_jax.corpus.definitions import defined_kind, definition, subject
 from opql_jax.corpus.spans import Span
 
 from examples import table
@@ -64,17 +64,6 @@ def test_a_subject_is_a_piece_of_the_text_and_begins_with_no_lower_case(text):
     for whole in (text, f'{text} is a river.'):
         if (name := subject(whole)) is not None:
             assert name in whole and name == name.strip() and not name[0].islower()
-
-
-def test_a_guide_is_about_what_it_is_a_guide_to():
-    guides = (
-        'Osprey administrator handbook',
-        'A short guide to Osprey',
-        'Introduction to the Osprey',
-    )
-    others = 'Osprey', 'Guide to birds', 'A guide to Osprey Falls'
-    assert all(guides_to(title, 'Osprey') for title in guides)
-    assert not any(guides_to(title, 'Osprey') for title in others)
 
 
 def concepts_of(*texts, names=None):

@@ -95,20 +95,6 @@ def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_w
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
 
 
-@pytest.mark.parametrize(
-    'text, expected',
-    [
-        ('In sand. Pupa in a cocoon Enlarge Pupa in a cocoon\n\nThe pupa sleeps.',
-            'In sand.\nPupa in a cocoon\n\nThe pupa sleeps.'),
-        ('Tomb of Ada Lovelace in Hull Enlarge\nTomb of Ada Lovelace in Hull\nShe died.',
-            'Tomb of Ada Lovelace in Hull\nShe died.'),
-        ('We met on Zoom on Monday.', 'We met on Zoom on Monday.'),
-    ],
-)  # fmt: skip
-def test_a_caption_on_both_sides_of_a_button_stands_once_on_a_line_of_its_own(text, expected):
-    assert unfilled(text) == expected
-
-
 @given(st.text(alphabet='ab ,.\n>-|:#\t*1', max_size=200), st.booleans())
 def test_only_space_and_marks_of_quotes_change(text, is_markdown):
     words = lambda text: ''.join(text.replace('>', '').split())

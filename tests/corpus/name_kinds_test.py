@@ -33,12 +33,6 @@ def test_words_of_a_name_tell_its_kind(name, kind):
     assert kinds(f'[{name}] stands.', 'work') == ['work']
 
 
-@pytest.mark.parametrize('kind, expected', [('name', 'person'), ('organisation', 'organisation')])
-def test_who_holds_an_office_is_a_person(kind, expected):
-    said = f'The treasurer was [Orla Finch|{kind}].'
-    assert kinds(said, rule=name_kinds.persons) == [expected]
-
-
 FIRMS = (
     'Its owner, [Comcast], and [Acme Corp] said so. The [Navy] retired it. [Toyota], 24, and '
     '[Route 66], 12, and'

@@ -1,6 +1,5 @@
 """Names, dates and quantities in plain text: each rule by example, and what holds for any text."""
 
-import importlib.util
 import json
 
 import hypothesis.strategies as st
@@ -8,7 +7,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from opql_jax.core.errors import InputError
 from opql_jax.corpus import recognition
 from opql_jax.corpus.recognition import RULES, refine
 from opql_jax.corpus.spans import Span
@@ -139,17 +137,6 @@ def test_long_texts_are_cut_where_no_name_is():
     assert_well_formed(text, spans)
     assert set(named(text, spans)) >= {'Ada Lovelace', 'Charles Babbage', 'London'}
     assert named(text, spans).count('Charles Babbage') == text.count('Charles Babbage')
-
-
-def test_a_missing_model_says_what_to_install(monkeypatch):
-    said = r'en_no_such_model are not installed: run `pip install opql_jax\[text\]`'
-    load = recognition.load.__wrapped__
-    monkeypatch.setattr(recognition, 'MODELS', ('en_no_such_model',))
-    with pytest.raises(InputError, match=said):
-        load()
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(InputError, match=r'pip install opql_jax\[text\]'):
-        load()
 
 
 def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):

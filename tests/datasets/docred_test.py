@@ -84,20 +84,6 @@ def test_of_overlapping_mentions_the_longest_stays_and_a_fact_needs_one_that_sta
     assert read_bank.facts == [('LOC:Rome', 'P57', 'ORG:Bank of Rome')] and not read_bank.apart
 
 
-def test_what_is_merely_missing_is_no_fault(read):
-    clusters = [[], mention(1, 0, 2, 'LOC'), mention(1, 1, 2, 'LOC')]  # the last one is blank
-    sentences = [[], ['Rome', '\xa0', 'fell', '.']]
-    bare = {'title': 'Bare', 'sents': sentences, 'vertexSet': clusters}
-    labels = [{'h': 0, 't': 1, 'r': 'P17'}, {'h': 1, 't': 2, 'r': 'P17'}]
-    others = [{'title': 'Empty', 'labels': labels}, {'title': 'None', 'labels': None}]
-    found, rejected = read(bare, *(bare | other for other in others))
-    for item in found:
-        assert item.document.text == 'Rome fell.'
-        assert mentions_of(item.document) == [('Rome', 'LOC:Rome')]
-        assert not item.facts and not item.apart
-    assert len(found) == 3 and not rejected
-
-
 def test_labels_of_unknown_relations_are_left_out_and_listed(read):
     (ann,), rejected = read(other := changed(['labels', 1, 'r'], 'P9999'))
     assert [relation for _, relation, _ in ann.facts] == ['P19', 'P26']

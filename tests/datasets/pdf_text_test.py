@@ -106,8 +106,6 @@ DAMAGED = 'cannot be read as PDF: truncated or damaged'
 BAD = {
     'empty': (b'', DAMAGED),
     'truncated': (GOOD[: len(GOOD) // 2], DAMAGED),
-    'without pages': (GOOD.replace(b'/Type /Pages', b'/Type /Bages').replace(b'/Kids', b'/Bids'),
-        'cannot be read|no text in 0 p'),
     'images': (pdf([], []), 'no text in 2 pages: if they are images, .*ocrmypdf'),
     'with a password': (with_password(GOOD, 'secret'),
         'encrypted: take off the password .*qpdf'),
