@@ -89,7 +89,6 @@ NOTHING = 'no pair in 1 documents: no passage mentions two entities; [^;]*$'
     'documents, options, said',
     [
         ([], {}, 'empty corpus'),
-        (DOCUMENTS, {'vocab': EntityVocab([], [], [])}, 'empty entity vocabulary'),
         (DOCUMENTS[:1] * 2, {}, "document id '0' is used more than once"),
         ([Document('0', 't', 'nothing here')], {}, NOTHING),
         (
@@ -113,12 +112,6 @@ def test_a_vocabulary_comes_from_the_links_or_without_any_from_the_titles():
     assert vocab.aliases == [['Up'], ['Annie']]
     titles = [Document(title, title, 'x') for title in ('Up', 'Bob', 'Up')]
     assert EntityVocab.from_documents(titles).keys == ['Up', 'Bob']
-
-
-def test_documents_are_about_the_entity_their_title_names():
-    documents = [Document('0', title, 'x') for title in ('Bob', 'Zed')]
-    documents.append(Document('2', 'Bob', 'x', title_entity='Up'))
-    assert [d.title_entity for d in linking.link_titles(documents, VOCAB)] == ['Bob', None, 'Up']
 
 
 SCHEMA = pa.schema([('a', pa.int32()), ('b', pa.list_(pa.string()))])

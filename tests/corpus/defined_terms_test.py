@@ -67,9 +67,3 @@ def test_a_first_name_that_several_have_is_somebody_else_in_each_text():
     swam = '[Henry|person] swam with [Ada|person].'
     _, keys = resolved(longer, '[Henry|person] sang.', swam, '[Ada|person] sang.')
     assert keys[1][0] != keys[2][0] and keys[2][1] == keys[3][0]
-
-
-def test_a_surname_that_stands_where_a_place_does_is_one():
-    moved = '[Harriet Lincoln|person] moved to [Lincoln|place].'
-    ((names,), _) = resolved(f'{moved} [Lincoln|person] works in [Lincoln|person] now.')
-    assert names == ['Harriet Lincoln', 'Lincoln'] * 2

@@ -62,18 +62,11 @@ def with_mentions(*spans, **changes):
         (b'{"id": "\xff"}', "not UTF-8 ('utf-8' codec can't decode byte 0xff in position 8"),
         ([1], 'expected a JSON object, found [1]'),
         ({k: v for k, v in GOOD.items() if k != 'text'}, 'text: missing'),
-        ({**GOOD, 'text': '  '}, 'text: expected a string that is not blank'),
         ('[' * 100_000, 'not a JSON value that can be read (nested too deeply)'),
         ({**GOOD, 'text': 'Ada\0 met Bob'}, 'text: code point 3 is NUL'),
-        ({**GOOD, 'id': 1.5}, 'id: expected a string that is not blank, found 1.5'),
-        ({**GOOD, 'title': ['x'] * 1000}, "title: expected a string that is not blank, found"),
         ({**GOOD, 'text': 'half \ud83c'}, 'text: code point 5 is half a surrogate pair'),
-        ({**GOOD, 'mentions': 'none'}, 'mentions: expected a list'),
         (with_mentions((0, 3, 'Q1'), (8, 13, 'Q2')), 'mentions[1].end: 13 is past the text'),
-        (with_mentions((-1, 3, 'Q1')), 'mentions[0].start: -1 is before the text'),
         (with_mentions((3, 5, 'Q1'), text='Ada  met'), 'mentions[0]: [3, 5) is nothing but space'),
-        (with_mentions((0, 1001, 'Q1'), text='a' * 2000), 'mentions[0]: a name has at most 1000'),
-        (with_mentions((True, 3, 'Q1')), 'mentions[0].start: True is no integer'),
         (with_mentions((8, 11, 'Q2'), (0, 9, 'Q1')),
             'mentions[0]: [8, 11) overlaps mentions[1] [0, 9)'),
         (with_mentions((0, 3, 'Q9')), "mentions[0].entity: unknown entity id 'Q9'"),
@@ -87,13 +80,6 @@ def test_a_bad_line_is_rejected_with_its_number_and_reason(read, record, reason)
     assert reason in row['reason']
     if not isinstance(record, bytes):
         assert row['record'] == (record[:MAX_REPEATED] if isinstance(record, str) else record)
-
-
-def test_an_empty_or_missing_corpus_is_an_error(read, tmp_path):
-    with pytest.raises(InputError, match='corpus.jsonl: empty corpus'):
-        read('')
-    with pytest.raises(InputError, match='nowhere.jsonl: cannot be read'):
-        read_jsonl(tmp_path / 'nowhere.jsonl', rejected_path=tmp_path / 'r')
 
 
 @pytest.mark.parametrize('encoding', ['UTF-16', 'UTF-32'])
@@ -118,12 +104,9 @@ def test_a_line_that_is_too_long_is_rejected_alone(read, monkeypatch):
     ('text', 'date'),
     [
         ('title: A walk\ndate: 2021-03-04T10:00\ntags:\n  - sea\n\nIt rained.', '2021-03-04'),
-        ("Date: '2021-03-04'\n\nIt rained.", '2021-03-04'),
         ('From: Ada\nDate: Tue, 3 Mar 2020 10:00:00 +0000\nSubject: x\n\nHello', '2020-03-03'),
-        ('From: Ada\nDate: some day\n\nHello', None),
         (f'From: Ada\nDate: Mon, 3 Jan 2020 10:00:00 +{"9" * 17}\n\nHello', None),
         ('Place: Hastings\nDate: 14 October 1066\n\nA battle.', None),
-        ('It rained.\ndate: 2021-03-04', None),
         ('title: A walk\n\ndate: 2021-03-04', None),
     ],
 )

@@ -27,9 +27,7 @@ PARAGRAPH = (
         ('Ada\u200b Love\u200dlace\ufeff \u202bwas\u202c here\u2060', 'Ada Lovelace was here'),
         ('New\u00a0York,\u2009five\u202fmiles', 'New York, five miles'),
         ('one\r\ntwo\rthree\u2028four\x0bfive\fsix', 'one\ntwo\nthree\nfour\nfive\n\nsix'),
-        ('a \x1b[31mred\x1b[0m bell\x07', 'a red bell'),
         ('the oﬃce of Griﬀ', 'the office of Griff'),
-        ('plain text\n\twith a tab', 'plain text\n\twith a tab'),
     ],
 )
 def test_letters_have_one_form_and_nothing_is_invisible(text, expected):
@@ -95,20 +93,6 @@ def test_a_word_that_a_line_divides_keeps_its_hyphen_and_quoted_mail_is_joined_w
     assert found == PARAGRAPH
     quoted = textwrap.fill(PARAGRAPH, 70, initial_indent='> ', subsequent_indent='> ')
     assert unfilled(f'Yes.\n{quoted}\n>> no') == f'Yes.\n> {PARAGRAPH}\n>> no'
-
-
-@pytest.mark.parametrize(
-    'text, expected',
-    [
-        ('In sand. Pupa in a cocoon Enlarge Pupa in a cocoon\n\nThe pupa sleeps.',
-            'In sand.\nPupa in a cocoon\n\nThe pupa sleeps.'),
-        ('Tomb of Ada Lovelace in Hull Enlarge\nTomb of Ada Lovelace in Hull\nShe died.',
-            'Tomb of Ada Lovelace in Hull\nShe died.'),
-        ('We met on Zoom on Monday.', 'We met on Zoom on Monday.'),
-    ],
-)  # fmt: skip
-def test_a_caption_on_both_sides_of_a_button_stands_once_on_a_line_of_its_own(text, expected):
-    assert unfilled(text) == expected
 
 
 @given(st.text(alphabet='ab ,.\n>-|:#\t*1', max_size=200), st.booleans())

@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.corpus.documents import Document
-from opql_jax.corpus.name_resolution import fold, resolve
+from opql_jax.corpus.name_resolution import resolve
 from tests.support.spans import marked
 
 from examples import table
@@ -35,20 +35,9 @@ NAMES = {
     'what is no person is called by its full name first': (
         [('Dodo', 'A [Mauritius Dodo] or [Dodo] and a [Blue Whale]. The [Whale].')],
         ['Mauritius Dodo', 'Dodo', 'Blue Whale', 'Blue Whale']),
-    'nor by its first word, nor by the last of a phrase': (
-        [('B', 'The [Early Bird] and the [Word of God]. [Early] [God].')],
-        ['Early Bird', 'Word of God', 'Early', 'God']),
     'who has a text of his own is somebody else': (
         [('John Quincy Adams', 'He led.'),
             ('John Adams', '[John Quincy Adams|person] was his son.')], ['John Quincy Adams']),
-    'what differs by first names elsewhere in a text is somebody else': (
-        [('Luis Roche', 'He was a son of [Luis Armando Roche|person].')], ['Luis Armando Roche']),
-    'who share a last name with a particle are two': (
-        [('Van Gogh', '[Vincent van Gogh|person] wrote to [Theo van Gogh|person].')],
-        ['Vincent van Gogh', 'Theo van Gogh']),
-    'a film named after two persons is one': (
-        [('A', '[Bonnie|person] met [Clyde|person]. [Bonnie and Clyde|work] was shown.')],
-        ['Bonnie', 'Clyde', 'Bonnie and Clyde']),
     'in a text about one of a family the last name alone is that one': (
         [('Luis Roche',
             '[Luis Roche] married [Beatrice Roche|person]. [Roche] died, and so did [Beatrice].')],
@@ -62,42 +51,27 @@ NAMES = {
     'but not if others of the name are told of as often': (
         [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Max Low|person] sang.'),
             ('C', '[Low|person] left.')], ['Low']),
-    'nor beside a relative': (
-        [('Ann Low', '[Ann Low|person] sang.'), ('B', '[Ann Low|person] wrote.'),
-            ('C', '[Max Low|person] met [Ida Low|person], and [Low|person] left.')],
-        ['Max Low', 'Ida Low', 'Low']),
     'who is a person in other documents is not taken for a firm': (
         [('Ann Low', '[Ann Low|person] sang. [Ann Low|person] wrote.'),
             ('B', '[Ann Low|organisation] left. [Low|person] came back.')], ['Ann Low'] * 2),
     'the short form of another document is not merged': (
         [('A', '[Christopher Nolan] directed.'), ('B', '[Nolan] is a town.')], ['Nolan']),
-    'a place or organisation is not shortened to one of its words': (
-        [('A', '[Google Maps|product] is by [Google|organisation].')], ['Google Maps', 'Google']),
     'a company is its name without the legal form': (
         [('A', '[Acme Corp.|organisation] grew, and [Acme|organisation] was sold.')],
         ['Acme Corp.'] * 2),
     'an abbreviation in brackets means the name before it': (
         [('A', 'the [Royal Shakespeare Company] ([RSC]) and the [RSC]')],
         ['Royal Shakespeare Company'] * 3),
-    'small words may count among the initials': (
-        [('A', 'the [bank of England] ([BOE])')], ['bank of England'] * 2),
-    'letters that are no initials abbreviate nothing': (
-        [('A', 'the [Royal Shakespeare Company] ([Stratford])')],
-        ['Royal Shakespeare Company', 'Stratford']),
     'a title in other documents is a mention even where it was not recognised': (
         [('Lord Byron', 'He wrote.'), ('Ada Lovelace',
             'She was a child of Lord Byron and of Annabella.')], ['Lord Byron']),
     'a longer title takes the place of the names in it': (
         [('Alexander and the Bad Day', 'It is a book.'),
             ('B', '[Alexander] and the Bad Day is read.')], ['Alexander and the Bad Day']),
-    'a title of one word is no mention at the start of a sentence': (
-        [('Brother', 'A song.'), ('B', 'Brother sang. He sang Brother.')], ['Brother']),
     'a group is not the title that has an article before it': (
         [('The American', 'It is about an [American|group].'),
             ('B', 'It cites [The American] and an [American|group].')],
         ['The American', 'American']),
-    'values are entities as they are written': (
-        [('A', 'born in [1815|date], died in [1852|date]')], ['1815', '1852']),
     'a pronoun is a mention of whom it means': (
         [('A story',
             '[Ada Lovelace|person] met [Byron|person]. Her mother was [Annabella|person].')],
@@ -138,12 +112,6 @@ def test_a_text_about_a_person_may_begin_with_more_or_fewer_first_names(title, n
 def test_a_name_that_titles_share_is_told_by_the_word_in_brackets(title, text, name):
     titled = [(f'Titanic ({kind})', 'It sank.') for kind in ('film', 'ship')]
     assert meant(*(each for each in titled if each[0] != title), (title, text)) == [name]
-
-
-def test_spellings_are_folded():
-    assert fold("The Café-Royal's") == fold('cafe royal')
-    assert fold('Bjørn Łukasz') == fold('Bjorn Lukasz')
-    assert fold('Schindler’s List') == fold("Schindler's List")
 
 
 def kinds_of(*documents):

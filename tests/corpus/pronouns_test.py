@@ -32,9 +32,7 @@ def meant(text, of=pronouns, **said):
         ('[Ada] met [Karl Brandt]. She left. He stayed.', [('She', 'Ada'), ('He', 'Karl Brandt')]),
         ('[Bo Lee] hired [Ada Ek]. She left.', []),
         ('[Karl Lee] met [Ada Ek|organisation]. She left.', [('She', 'Ada Ek')]),
-        ('[Bo Lee] hired [Kim Ek]. She left.', []),
         ('[Bo Lee] hired [Kim Ek], a niece of the cook. He left.', [('He', 'Bo Lee')]),
-        ('[Bo Lee] hired [Kim Ek], his brother [Al] and me. She left.', []),
         # The one of whom the text goes on to speak.
         ('[Kim Ek] (born 1980) is known to [Bo Lee]. She left.', [('She', 'Kim Ek')]),
         ('[Kim Ek] sang. She met [Bo Lee]. She left.', [('She', 'Kim Ek'), ('She', 'Kim Ek')]),
@@ -42,16 +40,12 @@ def meant(text, of=pronouns, **said):
         ('[Bo Lee] hired [Kim Ek]. She met [Ann Dray]. She left.', []),
         # What is of no known kind may be a person.
         ('[Bo Lee] slept. We saw [Kim Ek|name]. She left.', [('She', 'Kim Ek')]),
-        ('[Bo Lee] slept. We saw the [Blue Mill|name]. He left.', [('He', 'Bo Lee')]),
-        ('[Mrs Dray] saw [Tom]. He waved.', [('He', 'Tom')]),
         # Some sentences back.
         ('[Ada] slept. It rained. She left for [Bath|place].', [('She', 'Ada')]),
         ('[Ada] slept. It rained. It blew. It froze. She left.', []),  # too far
         # A sentence that names somebody needs no pronoun for them, and one of several is enough.
-        ('[Ada] left, as she was ill.', []),
         # Titles stand before names or at their beginning.
         ('The King saw [Ann]. She waved.', [('She', 'Ann')]),
-        ('[Billie Jean King] won. She retired.', [('She', 'Billie Jean King')]),
         # Somebody whom the text does not name.
         ('She was born in [London|place]. Her mother was [Anne]. She wrote.', []),
         # Nobody, and no pronouns.

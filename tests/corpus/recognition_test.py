@@ -1,6 +1,5 @@
 """Names, dates and quantities in plain text: each rule by example, and what holds for any text."""
 
-import importlib.util
 import json
 
 import hypothesis.strategies as st
@@ -8,7 +7,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from opql_jax.core.errors import InputError
 from opql_jax.corpus import recognition
 from opql_jax.corpus.recognition import RULES, refine
 from opql_jax.corpus.spans import Span
@@ -27,24 +25,16 @@ def recognise(*texts, **options):
 RULED = [
     # What surrounds a name is no part of it.
     ('trim', 'in [the Netherlands]. It is [the Royal Society]', ['Netherlands', 'Royal Society']),
-    ('trim', 'of [Dante\'s] fame by ["Hey Jude"]', ['Dante', 'Hey Jude']),
-    ('trim', 'at [Acme Inc.] today the [Association (AAC] said', ['Acme Inc.', 'Association']),
     ('trim', '[The Time Machine]: he saw [The Time Machine]', ['Time Machine', 'The Time Machine']),
     ('trim', '[km²|place], [The], [iTunes], [ebay.com|organisation], [communist|group]',
         ['iTunes', 'ebay.com', 'communist']),
     ('trim', "at [St Jude's]. In [Saint Bo's] room", ["St Jude's", 'Saint Bo']),
-    ('trim', "at [St Ann]'s in Ely, [St Bo]'s nave", ["St Ann's", 'St Bo']),
-    ('bordered', '[Ada - The Bo], [Died   Ely]', ['Ada', 'The Bo', 'Died', 'Ely']),
     ('trim', '[## Hermes], [Dear Ada|person], [*Dear Life*|work]', ['Hermes', 'Ada', 'Dear Life']),
-    ('trim', 'the [Hotel Miramar in] Trieste, [Interstate 5 and] the [Bay of the] west',
-        ['Hotel Miramar', 'Interstate 5', 'Bay']),
     ('bordered', '[Mission – Out|work], [Ada – Later|person]', ['Mission – Out', 'Ada', 'Later']),
     # A value is without its modifier, and a range is two.
     ('values', 'took [about 300|quantity], [between 12 and 15|quantity]', ['300', '12', '15']),
-    ('values', 'in [1899 – 1905|date], 1 [May 1955|date]', ['1899', '1905', '1 May 1955']),
     ('values', 'on [2021-03-04|date] or [2024-6-3|date], in [2021-03|date], [1914-18|date]',
         ['2021-03-04', '2024-6-3', '2021-03', '1914', '18']),
-    ('values', 'for [many years|date] in [the early 19th century|date]', ['19th century']),
     ('values', 'on [Monday 12 June 1990|date] or [Thursday, March 3, 1988|date]',
         ['12 June 1990', 'March 3, 1988']),
     ('values', 'born the 3rd of [May 1902|date] or [12|quantity] [December 1981|date]',
@@ -52,7 +42,6 @@ RULED = [
     ('values', 'Rules\n[1|quantity]. Row.\n  [12|quantity]) Pay [40|quantity].', ['40']),
     # A measure is one with its unit.
     ('with_units', 'of [1,400|quantity] acres has [30|quantity] goats.', ['1,400 acres', '30']),
-    ('with_units', '[1500|date] square miles in [1500|date]', ['1500 square miles', '1500']),
     # Names go on behind particles, and those of firms behind 'and'.
     ('wholes', '[Piero|person] della [Rovere|place] met [Ada|person] van der [Laan]',
         ['Piero della Rovere', 'Ada van der Laan']),
@@ -60,26 +49,21 @@ RULED = [
         ['Dray and Daughters', 'Ek & Co.', 'Bo']),
     # What stands in quotes is a work, and speech is none.
     ('quoted', 'He sang "Moon River" and “Misty”, and said "no".', ['Moon River', 'Misty']),
-    ('quoted', 'He sang "  Moon River,"  "[Moon] Dance"', ['Moon River', 'Moon Dance']),
     ('quoted', '"She is buried behind the chapel," Ida said.', []),
     ('quoted', 'She wrote "Gone with the Wind" and "Les amants de minuit".',
         ['Gone with the Wind', 'Les amants de minuit']),
     # Capitalised words that were missed are names, unless nothing but the beginning of a sentence
     # gives them a capital.
     ('capitalised', 'the Institute of Folding in [Bern].', ['Institute of Folding', 'Bern']),
-    ('capitalised', 'It was a day of rain. Rain fell. However, Kuno stayed.', ['Kuno']),
     ('capitalised', 'Set in [Bern], it lost. Swabs were sent.\n- Bread\n2) Tins', ['Bern']),
     ('capitalised',
         'Foulsyke is a village. Karsk fever was the worst. Savoy (1416) fell. Today was frequent.',
         ['Foulsyke', 'Karsk', 'Savoy']),
-    ('capitalised', 'on [BBC] Radio Kent, Elizabeth [Barrett|person] wrote',
-        ['BBC Radio Kent', 'Elizabeth Barrett']),
     ('capitalised', 'the [1990|date] Bern Tour', ['1990', 'Bern Tour']),
     ('capitalised', 'He met [Prime Minister Sheikh Hasina|person].', ['Sheikh Hasina']),
     # A name that was recognised once is one everywhere.
     ('repeated', '[Kuno] sang. Kuno met [Kuno Berg], not Kunos.', ['Kuno', 'Kuno', 'Kuno Berg']),
     ('repeated', '[Ada Lovelace|person] met Lovelace', ['Ada Lovelace', 'Lovelace']),
-    ('repeated', '[Bank of England|organisation], not England', ['Bank of England']),
 ]  # fmt: skip
 
 
@@ -153,17 +137,6 @@ def test_long_texts_are_cut_where_no_name_is():
     assert_well_formed(text, spans)
     assert set(named(text, spans)) >= {'Ada Lovelace', 'Charles Babbage', 'London'}
     assert named(text, spans).count('Charles Babbage') == text.count('Charles Babbage')
-
-
-def test_a_missing_model_says_what_to_install(monkeypatch):
-    said = r'en_no_such_model are not installed: run `pip install opql_jax\[text\]`'
-    load = recognition.load.__wrapped__
-    monkeypatch.setattr(recognition, 'MODELS', ('en_no_such_model',))
-    with pytest.raises(InputError, match=said):
-        load()
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(InputError, match=r'pip install opql_jax\[text\]'):
-        load()
 
 
 def test_most_names_that_people_marked_are_recognised(shared_data, tmp_path):

@@ -73,11 +73,6 @@ def test_a_line_that_is_no_wording_is_named(tmp_path, line):
         read_wordings(path)
 
 
-def test_a_file_without_wordings_is_refused(tmp_path):
-    with pytest.raises(InputError, match='no wording in the file'):
-        read_wordings(write(tmp_path / 'wordings.tsv', '', '  '))
-
-
 def test_each_question_of_a_type_gets_one_of_its_wordings_and_the_seed_says_which():
     wordings = {'movie_to_director': [('a ', ''), ('', ' b'), ('Ünder ', '?')], 'unused': []}
     both = dataclasses.replace(UP, text='Up and Down', topics=((0, 2), (7, 11)), entities=(7, 8))

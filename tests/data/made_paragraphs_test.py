@@ -22,12 +22,6 @@ def answers(example):
     return {example.passages[number][start:end] for number, start, end in example.answers}
 
 
-def test_as_many_are_given_as_asked_for_and_the_same_for_a_seed():
-    seeded = lambda: made_paragraphs.paragraphs(SURNAMES, PLACES, np.random.default_rng(1), 50)
-    read = [list(seeded()) for _ in range(2)]
-    assert read[0] == read[1] and len(read[0]) == 50
-
-
 def test_each_kind_of_example_is_made(examples):
     kinds = [each.verdict or bool(each.answers) for each in examples]
     for kind, least in {True: 0.4, False: 0.15, YES: 0.02, NO: 0.02}.items():

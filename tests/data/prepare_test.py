@@ -73,12 +73,6 @@ def test_a_folder_with_other_files_is_refused_and_kept(corpus, tmp_path):
     assert contents(tmp_path / 'corpus') == before
 
 
-@pytest.mark.parametrize('max_tokens', [6, 137])
-def test_passages_that_no_bucket_holds_are_refused(corpus, tmp_path, max_tokens):
-    with pytest.raises(InputError, match=f'max_tokens: {max_tokens} is not from 7 to 136'):
-        run(corpus, tmp_path / 'out', max_tokens=max_tokens)
-
-
 def prepare_lines(folder, *records):
     (folder / 'my.jsonl').write_text(''.join(json.dumps(record) + '\n' for record in records))
     run(JsonLines(str(folder / 'my.jsonl')), folder / 'out')

@@ -114,14 +114,6 @@ def test_a_shared_batch_is_made_of_connected_pairs(rows, seed, most):
     assert len(seen) == len(set(seen))
 
 
-def test_tables_that_cannot_be_used_are_refused():
-    with pytest.raises(ValueError, match='pair table is empty'):
-        sampling.PairIndex(columns([]))
-    table = columns([(0, 1, 0), (1, 0, 0)])
-    with pytest.raises(ValueError, match='not sorted'):
-        sampling.PairIndex({name: column[::-1] for name, column in table.items()})
-
-
 def test_anchors_are_drawn_by_pairs_or_by_mentions():
     """Pairs of 2 and of 12 mentions are anchors alike often, or 6 times as often as one another."""
     counts = np.array([2, 12] * 20)

@@ -10,7 +10,6 @@ from opql_jax.core.errors import InputError
 from opql_jax.data import relation_questions
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.text_relations import TextRelationSettings, TextRelationSource
-from opql_jax.data.tokenizer import train_wordpiece
 
 import tiny_sets
 import tiny_text_encoder
@@ -200,12 +199,3 @@ def test_pairs_of_text_have_their_passages_and_both_directions(prepared):
             assert label in names and tokens[r1] == prepared.special.r1
     # No two labels for one direction: what states the same would be held apart.
     assert len(set(names.values())) == len(names) > 6
-
-
-def test_text_of_a_tokenizer_without_question_words_is_refused(prepared):
-    class OtherWords:
-        tokenizer = train_wordpiece(['other words in here'] * 2, 60)
-        special, records = prepared.special, prepared.records
-
-    with pytest.raises(InputError, match='tokenizer has none of who, what, which, where, when'):
-        TextRelationSource(OtherWords, TextRelationSettings())

@@ -85,23 +85,15 @@ def test_a_set_has_documents_and_questions_that_need_some_of_them(file):
 @table("""
     form | written | problem
     text | Q: Who?\\nA: - | line 1: a question before a paragraph
-    text | # A\\nText.\\nQ: Who?\\nQ: When?\\nA: - | line 4: a question without an answer
     text | # A\\nText.\\nA: - | line 3: an answer without a question
     text | # A\\nText.\\nQ: Who?\\nA: Ann | line 4: the answer is not in the paragraph
     text | # A\\nText.\\n\\nMore. | line 3: a paragraph without a question
-    text | # A\\nText. | line 3: a paragraph without a question
-    text | # A\\nText.\\n# B | line 3: a paragraph without a question
-    text | Text. | line 1: a paragraph without a title
     text | \\n | no document in the file
     set | # A\\nText. | line 1: a document before a set
-    set | ## S\\nText. | line 2: a text without a title
-    set | ## S\\n# A\\nText.\\nQ: Who?\\nQ: When? | line 5: A: is expected after a question
     set | ## S\\n# A\\nText.\\nQ: Who?\\nA: -\\nQ: When? | line 6: F: is expected after a question
     set | ## S\\n# A\\nText.\\nQ: Who?\\nA: -\\nF: B | line 6: no document of the set is called 'B'
     set | ## S\\n# A\\nText.\\nQ: Who?\\nA: Ann\\nF: A | line 6: the answer is not in the documents
     set | ## S\\n# A\\nText.\\n# A | line 4: a document after the questions of its set, or twice
-    set | ## S\\n# A\\nText.\\nQ: Who? | the last question has no answer
-    set | \\n | no set in the file
 """)
 def test_a_fault_is_told_with_its_line(form, written, problem, file):
     read = {'text': written_questions.read_written, 'set': linked_questions.read_sets}[form]

@@ -28,17 +28,6 @@ def test_passages_are_about_their_title_and_case_variants_of_names_are_one_entit
     assert found == [Document('0', 'Up', 'Up is a drama by Ann Low.', None, 'Up')]
 
 
-def test_what_is_missing_or_unknown_is_named(folder):
-    vocab = metaqa.entity_vocab(folder)
-    (folder / 'passages.jsonl').write_text('{"id": 4, "title": "Down", "text": "x"}')
-    said = r"passages\.jsonl: document '4': title: unknown entity 'Down'"
-    with pytest.raises(InputError, match=said):
-        metaqa.documents(folder, vocab, rejected_path=folder / 'rejected.jsonl')
-    (folder / 'entities.txt').write_text('\n')
-    with pytest.raises(InputError, match='no entity name'):
-        metaqa.entity_vocab(folder)
-
-
 def read(tmp_path, text, hops=1):
     (tmp_path / 'dev.txt').write_text(text, encoding='utf-8')
     return metaqa.read_questions(tmp_path / 'dev.txt', VOCAB, hops)
@@ -71,14 +60,6 @@ def test_type_and_answers_may_be_missing_and_topics_be_unknown_or_hold_brackets(
 def test_errors_name_file_and_line(tmp_path, line, reason):
     with pytest.raises(InputError, match=rf'dev\.txt:2: .*{reason}'):
         read(tmp_path, f'who directed [Up]\tAnn Low\n{line}\n')
-
-
-def test_empty_and_undecodable_files_are_errors(tmp_path):
-    with pytest.raises(InputError, match='no question in the file'):
-        read(tmp_path, '\n')
-    (tmp_path / 'latin.txt').write_bytes(b'who directed [\xe9]\tUp\n')
-    with pytest.raises(InputError, match='latin.txt:1: not UTF-8'):
-        metaqa.read_questions(tmp_path / 'latin.txt', VOCAB, 1)
 
 
 def test_types_name_the_relations_of_their_hops(tmp_path):

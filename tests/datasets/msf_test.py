@@ -3,7 +3,7 @@
 import pytest
 
 from opql_jax.core.errors import InputError
-from opql_jax.datasets import msf, readers
+from opql_jax.datasets import msf
 from opql_jax.datasets.msf import Msf
 
 import records
@@ -35,15 +35,6 @@ def test_queries_are_split_by_hops_and_answered_by_entities_of_the_corpus(folder
     assert question.text == ', '.join([vocab.names[question.topic_entity], *question.relations])
     assert question.hops == 2 == len(question.relations)
     assert question.answers and not question.unknown_answers
-
-
-@pytest.mark.parametrize(
-    ('part', 'hops', 'message'),
-    [('dev', (1,), "part='dev' is not"), ('test', (1, 4), r'hops=\(1, 4\) not in 1, 2, 3')],
-)
-def test_parts_and_data_sets_that_there_are_not_are_refused(part, hops, message):
-    with pytest.raises(InputError, match=message):
-        Msf('folder', part, hops)
 
 
 def query(target, *relations):
@@ -89,13 +80,3 @@ def test_dates_are_numbers_and_what_is_inside_a_mention_or_of_no_entity_is_none(
 def test_a_bad_query_or_paragraph_is_named(tmp_path, read, record, message):
     with pytest.raises(InputError, match=f'x.json:1: {message}'):
         read(records.write(tmp_path / 'x.json', [record]))
-
-
-def test_a_missing_or_broken_file_is_named(folder, tmp_path):
-    with pytest.raises(InputError, match=r'onehop/train/paragraphs.json: no such file'):
-        readers.identity(Msf(str(tmp_path)))
-    broken = tmp_path / 'twohop/test'
-    broken.mkdir(parents=True)
-    (broken / 'paragraphs.json').write_text('{"id": 1, "wikidata_id": "Q1", "mentions": []}')
-    with pytest.raises(InputError, match='paragraphs.json:1: context: '):
-        Msf(str(tmp_path), 'test', (2,)).read(tmp_path / 'rejected.jsonl')

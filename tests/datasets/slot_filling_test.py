@@ -8,7 +8,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.sources.align import AlignSettings, AlignSource
@@ -147,14 +146,3 @@ def test_questions_of_held_out_relations_are_in_no_batch(prepared):
     ):
         answers = {int(a) for step in range(9) for a in source[step].questions.answers.ravel()}
         assert spouses and not spouses & answers
-
-
-def test_text_without_a_supported_fact_gives_no_folder_of_questions(tmp_path):
-    one = tiny_sets.document('One', '<0 LOC Rome> fell to <1 LOC Gaul> .')
-    lonely = tiny_sets.write_docred(tmp_path, [one])
-    said = r"documents\.json: no sentence states a fact of the part 'all'"
-    with pytest.raises(InputError, match=said):
-        prepare(kb=str(tmp_path), text='out', reader=reader(lonely))
-    for options in ({'part': 'test'}, {'dev_fraction': 1.5}):
-        with pytest.raises(InputError, match='expected all, train or dev, and 0 to 1'):
-            reader(lonely, **options)

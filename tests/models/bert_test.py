@@ -1,7 +1,6 @@
 """Checkpoints of BERT and its relatives, against the models of transformers."""
 
 import functools
-import json
 import shutil
 
 import jax
@@ -167,21 +166,6 @@ def test_markers_that_a_bert_lends_start_as_words(tmp_path):
     np.testing.assert_array_equal(np.delete(new, [1, 2, 3], 0), np.delete(old, [1, 2, 3], 0))
 
 
-@pytest.mark.parametrize(
-    ('other', 'said'),
-    [
-        ({'max_length': 16}, r'position_embedding/embedding: \(20, 8\), the model has \(16, 8\)$'),
-        ({'num_layers': 3}, r'\. layers_2/[^;]+: missing, the model has \([0-9, ]+\); .* more$'),
-    ],
-)
-def test_merging_into_another_shape_names_the_first_differences(tmp_path, other, said):
-    fields, loaded = bert.load_bert(write(tmp_path, fake_tensors()))
-    _, fresh = fresh_params(fields | other)
-    with pytest.raises(InputError, match=said) as e:
-        bert.merge_pretrained(fresh, loaded)
-    assert str(e.value).count('the model has') <= 5
-
-
 def test_missing_or_broken_files_are_named(tmp_path):
     with pytest.raises(InputError, match='config.json: no such file'):
         bert.load_bert(tmp_path)
@@ -194,15 +178,10 @@ def test_missing_or_broken_files_are_named(tmp_path):
     said = 'model.safetensors: no such file. Only pytorch_model.bin is there'
     with pytest.raises(InputError, match=said):
         bert.load_bert(tmp_path)
-    odd, kind = json.dumps(CONFIG | {'hidden_size': '8'}), 'not the configuration of a BERT: .*'
-    for config, said in (
-        ('{', 'not valid JSON'),
-        ('{"model_type": "bert"}', f'{kind}missing required field `vocab_size`'),
-        (odd, rf'{kind}Expected `int`, got `str` - at `\$.hidden_size`'),
-    ):
-        (tmp_path / 'config.json').write_text(config)
-        with pytest.raises(InputError, match=f'config.json: {said}'):
-            bert.load_bert(tmp_path)
+    (tmp_path / 'config.json').write_text('{"model_type": "bert"}')
+    said = 'config.json: not the configuration of a BERT: .*missing required field `vocab_size`'
+    with pytest.raises(InputError, match=said):
+        bert.load_bert(tmp_path)
 
 
 OF_MODERN = MODERN | {'model_type': 'modernbert'}
@@ -218,13 +197,9 @@ def rope(**fields):
     [
         ({'model_type': 't5'}, 'encoders of the types bert, modernbert, mpnet, roberta can be lo'),
         ({'hidden_act': 'relu'}, "config.json: hidden_act is 'relu'"),
-        ({'pad_token_id': 40}, 'pad_token_id is 40, which leaves no tokens'),
-        ({'num_attention_heads': 3}, 'hidden_size 8 is not a multiple of num_attention_heads 3'),
         ({'vocab_size': 41}, r"weight' is \[40, 8\], but config.json makes it \[41, 8\]"),
-        (OF_MODERN | {'norm_bias': True}, 'norm_bias is True; only False can be loaded'),
         (OF_MODERN | {'layer_types': LAYERS, 'num_hidden_layers': 4}, 'is no pattern that repeats'),
         (rope(rope_type='yarn'), 'rope_parameters has another rope_type'),
-        (rope(rope_theta='1'), 'Expected `float | null`, got `str`'),
         (np.nan, "model.safetensors: 'encoder.layer.1.output.dense.bias' has numbers that are not"),
         (None, "model.safetensors: has no tensor 'encoder.layer.1.output.dense.bias'"),
     ],

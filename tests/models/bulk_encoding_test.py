@@ -98,12 +98,6 @@ def test_a_row_that_exceeds_every_bucket_is_refused(folder, pair_encoding, rows)
         make(folder, pair_encoding, LENGTHS=(16, 24))[0](rows)
 
 
-def test_an_unknown_pair_encoding_is_refused():
-    said = "pair_encoding='mentions': give one of 'marked_pair', 'span_pair', 'mention'"
-    with pytest.raises(InputError, match=said):
-        bulk_encoding.pair_encoder('mentions', None, None, None)
-
-
 def test_relations_are_those_of_the_rows_one_by_one(folder, pair_encoding, rows):
     prepared = Prepared(folder)
     expected, lengths, own = [], set(), model(prepared)

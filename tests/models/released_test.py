@@ -56,15 +56,6 @@ def test_what_is_read_back_is_float32_and_differs_by_half_a_step_at_most(folder)
         assert (np.abs(found[name] - value) <= step * 0.501).all(), name
 
 
-def test_a_folder_that_is_none_is_told(tmp_path):
-    said = 'nowhere/config.json: no such file; .*nowhere is not a released encoder'
-    with pytest.raises(ManifestError, match=said):
-        TextEncoder.load(tmp_path / 'nowhere')
-    (tmp_path / 'config.json').write_text('{"model_type": "bert"}')
-    with pytest.raises(ManifestError, match='config.json: not the manifest of a released encoder'):
-        TextEncoder.load(tmp_path)
-
-
 @pytest.mark.parametrize('name', ['notes.txt', 'model.safetensors', 'config.json'])
 def test_a_folder_with_other_files_is_refused_and_keeps_them(tmp_path, name):
     (tmp_path / name).write_text('{"mine": 1}')

@@ -77,11 +77,8 @@ def test_long_texts_are_cut_around_the_pair(monkeypatch, before, between, after)
     'topic, target, said',
     [
         ((4, 4), (0, 3), r'topic_spans: text 1 has 13 characters, and no span \(4, 4\)'),
-        ((5, 4), (0, 3), r'topic_spans: text 1 .*\(5, 4\)'),
         ((0, 3), (8, 14), r'target_spans: text 1 has 13 characters, and no span \(8, 14\)'),
-        ((-1, 3), (8, 13), r'topic_spans: text 1 .*\(-1, 3\)'),
         ((0, 5), (4, 7), r'text 1: topic \(0, 5\) and target \(4, 7\) overlap'),
-        ((0, 3), (0, 3), r'text 1: .* overlap'),
     ],
 )
 def test_a_wrong_span_is_told_with_the_number_of_its_text(topic, target, said):
@@ -109,14 +106,6 @@ def test_questions_are_those_of_the_marked_text():
         )
     backwards = ENCODER.encode_questions(QUESTIONS[::-1], ASKED[::-1])
     np.testing.assert_allclose(backwards, found[::-1], atol=1e-5)
-
-
-def test_wrong_questions_are_told():
-    said = r'topic_spans: text 1 has 11 characters, and no span \(8, 12\)'
-    with pytest.raises(InputError, match=said):
-        ENCODER.encode_questions(['who met Ann', 'who met Low'], [(8, 11), (8, 12)])
-    with pytest.raises(InputError, match=r'a question has \d+ tokens, at most 144 are read'):
-        ENCODER.encode_questions(['who met Ann' + ' again' * 200], [(8, 11)])
 
 
 def test_texts_are_the_mean_of_the_last_layer():

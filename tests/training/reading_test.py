@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from opql_jax.core.errors import InputError
 from opql_jax.data.prepared import Prepared
 from opql_jax.data.reading_examples import ReadingExample
 from opql_jax.data.sources.reading import BY_SPANS, SAYS_NO, SAYS_YES, UNANSWERED, ReadingSource
@@ -117,11 +116,3 @@ def test_a_few_examples_are_learnt_by_heart_and_read_back(text, file, tmp_path, 
     assert best[0] == (1, 0, 4)
     assert best[1:4] == ['', 'yes', 'no']
     assert best[4] in EXAMPLES[4].answers
-
-
-def test_what_is_no_example_or_no_length_is_refused(text, tmp_path):
-    (tmp_path / 'none.jsonl').write_text('')
-    with pytest.raises(InputError, match='no example in the file'):
-        objectives.Reading(examples=str(tmp_path / 'none.jsonl')).source(Prepared(text))
-    with pytest.raises(InputError, match='rows: empty'):
-        objectives.Reading(examples=str(tmp_path / 'none.jsonl'), rows={}).source(Prepared(text))

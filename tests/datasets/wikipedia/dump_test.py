@@ -176,11 +176,3 @@ def test_a_truncated_part_is_named_with_the_place(reader, tmp_path, name):
     with pytest.raises(InputError, match=where):
         reader(name).read(tmp_path / 'r')
     assert not list((tmp_path / 'work').iterdir())
-
-
-def test_what_is_no_dump_is_told(reader, tmp_path):
-    (tmp_path / 'a.7z').touch()
-    with pytest.raises(InputError, match=r'a\.7z: no file of a dump'):
-        reader('a*').files()
-    with pytest.raises(InputError, match='max_entities=0: must be at least 1'):
-        reader(max_entities=0)
