@@ -65,10 +65,7 @@ def test_questions_that_cannot_be_scored_are_told(kb, tmp_path):
     good = {'question': 'Who?', 'answer': 'a'}
     for record, message in (
         (good | {'supporting': ['nowhere']}, 'the document nowhere supports a question'),
-        (good | {'supporting': []}, 'supporting: empty'),
-        (good | {'supporting': 'a'}, 'supporting: expected a list of strings'),
         ({'question': 'Who?', 'supporting': ['a']}, 'answer: expected a string'),
-        ([], 'expected a JSON object'),
     ):
         file = records.write(tmp_path / 'q.jsonl', [record])
         with pytest.raises(InputError, match=message):

@@ -60,7 +60,6 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     C# | C#
     9 metres long | 9 metres
     It |
-    its 4 legs | 4 legs
 """)
 def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
     text = (
@@ -118,8 +117,6 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     a single-step, 5-cylinder engine | 5 | 5
     the Dutch-born painter | Dutch | Dutch
     CEO Satya Nadella, founder | ya Nadella | Satya Nadella
-    In 1912, 30 people came. | 1912 | 1912
-    of the early 19th century | 19 | 19th
 """)
 def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
     start = text.index(read)

@@ -98,11 +98,8 @@ def test_asking_is_following_the_question_in_brackets_and_says_the_paths(kb):
 
 def test_a_text_that_is_no_question_is_refused(kb):
     for text, said in (
-        ('who met [ß]', "unknown entity 'ß'$"),
         ('who met {}?', 'no topic in brackets'),
         ('who met [{}\t]', r"unknown entity '(.*)\\t'; did you mean '\1'"),
-        ('who met [{}', 'a bracket without its partner'),
-        ('who met []', 'topic in brackets is empty'),
         ('who met [{}] \udcff', 'the question: code point .* surrogate pair'),
         ('who met [{}]' + ' and' * 400, "4.. tokens, more than the encoder's 144: 'who .{,100}$"),
     ):
