@@ -15,7 +15,6 @@ from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
-from examples import table
 
 _PARTS = [IN_TEXT[first : first + 64] for first in range(0, len(IN_TEXT), 64)]
 NAMES = [f'Kim{number} {part}x Lee{number}' for number, part in enumerate(_PARTS)]
@@ -117,16 +116,3 @@ def test_files_that_cannot_be_added(opql, tmp_path):
             file.write_bytes(content)
             code, _, errors = opql('add', file)
             assert code not in (0, 70) and len(errors.splitlines()) == 1, errors
-
-
-@table("""
-    command
-    verify {}
-    infer --gin_file={}
-    infer --gin_file=gin/runs/infer.gin {}
-""")
-def test_binaries_escape_what_they_are_given(binaries, command):
-    for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
-        done = binaries(*(part.format(f'gone{text}') for part in command.split()))
-        assert done.returncode and 'gone' in done.stderr
-        assert dangerous_in(done.stdout + done.stderr) == set()

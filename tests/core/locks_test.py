@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -172,9 +171,7 @@ FOREIGN = {
     "a user's JSON": lambda path: path.write_text('{"version": 3}'),
     'a folder': lambda path: path.mkdir(),
     'a pipe': os.mkfifo,
-    'a socket': lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
     'a link to a file': lambda path: path.symlink_to(path.parents[1] / 'precious'),
-    'a link to itself': lambda path: path.symlink_to(path.name),
 }
 
 

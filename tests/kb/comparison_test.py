@@ -70,16 +70,6 @@ def test_other_questions_compare_nothing():
         assert parsed(question) is None, question
 
 
-@table("""
-    question | place
-    Were [Ann] and [Bob] born in the same town? | town
-    Do [Ann] and [Bob] have the same nationality? | country
-    Do [Ann] and [Bob] have the same father? |
-""")
-def test_places_are_compared_as_what_the_question_calls_them(question, place):
-    assert parsed(question).place == place
-
-
 def test_names_that_the_text_lacks_are_names_still():
     sides = parsed('Who was born first, Ludwig van Ossel or Anna of the Marsh?').sides
     assert [side.name for side in sides] == ['Ludwig van Ossel', 'Anna of the Marsh']
@@ -116,7 +106,6 @@ DOCUMENTS = {
     Did Per Lund lead the first survey of the Orla? | no
     Did Eva Dahl lead the full survey of the Orla? | yes
     Who is taller, Amara Finch or Joel Stern? |
-    Was the Harl Bridge painted by Amara Finch? |
     Was Joel Stern born in Bohemia? |
     Were Ada Holm and Ida Vik born in the same city? |
     Were Ada Holm and Kari Moe born in the same city? |
@@ -137,16 +126,6 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     values = [kb.ask(f'When was {name} born?') for name in ('Joel Stern', 'Amara Finch')]
     assert [part.names for part in answer.parts] == [value.names[:1] for value in values]
     assert answer.probabilities[0] == pytest.approx(min(value.probabilities[0] for value in values))
-
-
-@table("""
-    question | found
-    Was Joel Stern a railway engineer? | Joel Stern: engineer
-    Which moor is larger, Alder Moor or Cotter Moor? | the text does not decide this
-""")
-def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question, found):
-    record = kb.ask(question).to_record(3)
-    assert record['answers'] == [] and record['sure'] is False and found in record['note']
 
 
 def test_both_facts_are_shown(kb):

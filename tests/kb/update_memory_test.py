@@ -224,16 +224,6 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
             use(world, memory, other)
 
 
-def test_what_cannot_be_deleted_is_named(world, extended, memory):
-    for what, message in (
-        ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
-        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic.target'"),
-        ({'documents': ('of Quonk', 'new9')}, "has no document 'new9'"),
-    ):
-        with pytest.raises(InputError, match=message):
-            delete(str(world / 'extended'), str(memory), Selection(**what))
-
-
 def test_of_two_injections_at_once_one_is_refused(world, memory, tmp_path, monkeypatch):
     known = Prepared(world / 'text').vocab.names[:4]
     met = lambda id, a, b: [(id, known[a], f'{known[a]} met {known[b]} once.')]

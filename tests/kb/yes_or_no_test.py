@@ -85,7 +85,6 @@ def said(question, sentences, title=''):
     Did [Ada] lead the survey? | In 1911 [Ada] did not lead the survey. | None
     Did [Ada] lead the survey in 1911? | In 1911 [Ada] did not lead the survey. | no
     Does [Ada] speak German? | [Ada] speaks French but not German. | no
-    Does [Ada] speak German? | [Ada] speaks neither French nor German. | no
     Did [Ada] win the prize? | [Ada] lost the prize. | no
     Did [Ada] win the prize in 1911? | [Ada] won the prize in 1910. | None
     Did [Ada] win it in 1911? | [Ada] won it in 1910 and did not win it in 1911. | no
@@ -117,7 +116,6 @@ def said(question, sentences, title=''):
     Does [Ada] still own the mill? | [Ada] bought the mill in 1911 and sold it in 1968. | no
     Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. She bought it back in 1995. | None
     Does [Ada] live in [Harl]? | [Ada] left [Harl] for a week. | None
-    Is [Ada] treasurer of [Up]? | [Ada] is assistant treasurer of [Up]. | None
     Is [Ada]? | [Ada] is tall. | None
 """)
 def test_a_sentence_that_says_or_denies_all_that_is_asked_is_a_sure_answer(
