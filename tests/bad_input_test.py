@@ -105,7 +105,6 @@ def test_a_binary_without_its_folders_asks_for_one(binaries, binary):
     --gin.TEXTS=x | error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$
     --gin.nothing.here=1 | error: .*nothing
     --dryrun | FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run
-    --gin.CORPUS | error: --gin.CORPUS: write --gin.NAME=VALUE$
 """)
 def test_a_misspelt_flag_or_binding_is_named(binaries, flag, said):
     done = binaries(*least('eval'), flag)

@@ -126,8 +126,6 @@ def test_what_is_injected_has_the_form_of_the_memory(tmp_path):
         (lambda m: np.zeros((len(m), DIM)), {}, r'shape \(7, 4\) for 7 mentions of relation_dim 4'),
         (lambda m: packed(unpacked(HALVES.of(m)) * np.where(m == 2, np.nan, 1)[:, None, None]), {},
             'half relation of mention 2 is not finite'),
-        (lambda m: packed(unpacked(HALVES.of(m)) * 1e18), {},
-            'mention 1 is not finite in float32, or above 1e'),
     ],
 )  # fmt: skip
 def test_bad_halves_are_named(tmp_path, of, options, message):
