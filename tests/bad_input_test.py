@@ -76,8 +76,6 @@ def test_building_anew_repairs_a_truncated_memory_as_the_message_advises(run):
     binary | setting | value | said
     infer | TEXT | /none | no such file; /none is not a prepared
     infer | KB | 2024 | infer.kb is 2024, expected str; text that looks like a number is quoted
-    eval | QUESTIONS | ('9-hop/dev',) | no questions '9-hop/dev'
-    train | STEPS | many | num_steps is 'many', expected int
     build_memory | MEMORY | /sys/new | ed: '/sys/new'
     prepare | TEXT | /sys/new | ed: '/sys/new'
 """)
@@ -107,8 +105,6 @@ def test_a_binary_without_its_folders_asks_for_one(binaries, binary):
     --gin.TEXTS=x | error: --gin.TEXTS='x': no gin file given defines a macro named TEXTS$
     --gin.nothing.here=1 | error: .*nothing
     --dryrun | FATAL Flags parsing error: Unknown command line flag 'dryrun'. Did you mean: dry_run
-    --gin_file=gin/none.gin | error: Unable to open file: gin/none.gin
-    --gin.CORPUS | error: --gin.CORPUS: write --gin.NAME=VALUE$
 """)
 def test_a_misspelt_flag_or_binding_is_named(binaries, flag, said):
     done = binaries(*least('eval'), flag)

@@ -5,16 +5,12 @@ import json
 import os
 import pty
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-
-from opql_jax.cli.prompt import Prompt
-from opql_jax.kb.text.change_text import add_text
 
 DESIGNED, DIED = 'Who designed the Analytical Engine?', 'Where did the father of Ada Lovelace die?'
 CTRL_D = '\x04'
@@ -138,13 +134,3 @@ def test_ctrl_c_stops_an_answer_only(kb, tmp_path):
         assert 'Charles Babbage' in terminal.read_until('\n? ')
         terminal.type(':quit\n')  # while the answer that was stopped is still computed
         assert terminal.shell.wait(60) == 0
-
-
-def test_the_newest_version_answers(kb, tmp_path, capsys):
-    copy = shutil.copytree(kb, tmp_path / 'kb')
-    prompt = Prompt(copy, 5)
-    text = 'Ida Rhodes was a mathematician, born in Kamianets.'
-    add_text(copy, [{'id': 'new', 'title': 'Ida Rhodes', 'text': text}])
-    prompt.run('Where was Ida Rhodes born?')
-    out = capsys.readouterr().out
-    assert 'the knowledge base has changed' in out and 'Kamianets' in out

@@ -46,8 +46,6 @@ def test_help_waits_for_no_large_import():
 WRONG = """gone
 ask kb question --top 0
 index text --out kb --max_reject_fraction nan
-retrieve kb question --questions file --out file
-train kb questions --seed -1
 explore kb --port 65536
 ask '' question"""
 

@@ -7,8 +7,6 @@ import sys
 import pytest
 
 from opql_jax import gin_utils
-from opql_jax.core import distributed
-from opql_jax.core.errors import InputError
 from opql_jax.data.prepare import prepare
 
 from examples import table
@@ -26,10 +24,8 @@ def bindings(*flags):
 @table("""
     flag | binding
     --gin.DIR=runs/x | DIR='runs/x'
-    --gin.DIR='runs/x' | DIR='runs/x'
     --gin.QUOTE=it's | QUOTE="it's"
     --gin.RATE=3e-4 | RATE=3e-4
-    --gin.INIT_FROM=None | INIT_FROM=None
     --gin.SPLITS=('1-hop/dev', '2-hop/dev') | SPLITS=('1-hop/dev', '2-hop/dev')
     --gin.SEED=%OTHER | SEED=%OTHER
     --gin.train.stage=@objectives.Align() | train.stage=@objectives.Align()
@@ -56,12 +52,3 @@ def test_a_binary_of_one_process_refuses_to_be_one_of_several_before_anything_is
         done = subprocess.run(command, capture_output=True, text=True, **where)
         assert done.returncode == 1 and f'error: {said}' in done.stderr
         assert not (tmp_path / 'new').exists()
-
-
-def test_a_process_that_is_not_told_where_to_meet_says_so():
-    for given, said in (
-        ({'OPQL_PROCESS': '0'}, 'OPQL_COORDINATOR is not'),
-        ({'OPQL_COORDINATOR': 'x:1', 'OPQL_PROCESS': 'one'}, 'whole numbers'),
-    ):
-        with pytest.raises(InputError, match=said):
-            distributed.initialize({'OPQL_PROCESSES': '2', **given})

@@ -194,10 +194,7 @@ def test_setup_lists_every_package():
     module | imported | reason
     opql_jax.memory.build | opql_jax.models.encoder | downward
     opql_jax.train | tasks.metaqa | installed as opql_jax_tasks
-    opql_jax.t5x_model | t5x.models | not a dependency
-    opql_jax.models.encoder | gin.config | only the binaries
     opql_jax_tasks.metaqa | opql_jax.memory.store | tasks import core, corpus, data
-    opql_jax_tasks.metaqa | pickle | runs code
     opql_jax.core.net | http.client | opens connections
 """)
 def test_what_is_forbidden(module, imported, reason):

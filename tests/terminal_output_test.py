@@ -15,7 +15,6 @@ from opql_jax.kb.open_kb import open_kb
 from opql_jax.kb.text.index_text import index_text
 
 from dangerous import DANGEROUS, IN_TEXT, dangerous_in
-from examples import table
 
 _PARTS = [IN_TEXT[first : first + 64] for first in range(0, len(IN_TEXT), 64)]
 NAMES = [f'Kim{number} {part}x Lee{number}' for number, part in enumerate(_PARTS)]
@@ -107,26 +106,3 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path))
     code, out, _ = opql('ask')
     assert code == 0 and 'Blue Oven' in out
-
-
-def test_files_that_cannot_be_added(opql, tmp_path):
-    for part in [IN_TEXT[:60], IN_TEXT[60:110], '\udcff']:  # a name has 255 bytes
-        cut = f'{{"title": "{part}'.encode(errors='replace')
-        for suffix, content in (('.pdf', b'no'), ('.jsonl', cut), ('.txt', b'\xff\xfea')):
-            file = tmp_path / f'{part}\nerror: fake{suffix}'
-            file.write_bytes(content)
-            code, _, errors = opql('add', file)
-            assert code not in (0, 70) and len(errors.splitlines()) == 1, errors
-
-
-@table("""
-    command
-    verify {}
-    infer --gin_file={}
-    infer --gin_file=gin/runs/infer.gin {}
-""")
-def test_binaries_escape_what_they_are_given(binaries, command):
-    for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
-        done = binaries(*(part.format(f'gone{text}') for part in command.split()))
-        assert done.returncode and 'gone' in done.stderr
-        assert dangerous_in(done.stdout + done.stderr) == set()

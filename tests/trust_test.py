@@ -93,8 +93,6 @@ def rename_parameter(run, name, *, ocdbt, value_type='jax.Array'):
 @table("""
     name | ocdbt | reason
     {elsewhere} | | is a path
-    {elsewhere} | yes | in OCDBT database
-    ../../../../elsewhere | | Invalid file path
     ../../../../elsewhere | yes | in OCDBT database
 """)
 def test_a_checkpoint_that_names_an_array_elsewhere_is_refused(run, tmp_path, name, ocdbt, reason):

@@ -80,12 +80,9 @@ def test_numbers_are_narrowed_where_all_fit_in_16_bits(dtype):
     ('schema', 'array', 'problem'),
     [
         (IDS, np.array([0, 1], np.int32), r'int32\[2\], expected int32\[3\]'),
-        (IDS, np.array([0, 1, 2], '>i4'), r'>i4\[3\], expected int32\[3\]'),
         (IDS, np.array([0, 5, 1], np.int32), 'has numbers from 0 to 5, expected 0 to 4'),
         (PAIRS, np.array([[2, 3]], np.int32), 'has numbers from 3 to 3, expected 0 to 2'),
-        (PAIRS, np.zeros((3, 3), np.int32), r'int32\[3, 3\], expected int32\[any, 2\]'),
         (OFFSETS, np.array([1, 1, 2, 3]), 'not offsets that rise from 0'),
-        (OFFSETS, np.array([0, 2, 1, 3]), 'not offsets that rise from 0'),
         (OFFSETS, np.array([0, MOST, -MOST - 1, 3]), 'not offsets that rise from 0'),
         (COUNTS, np.array([5, 1, 0], np.int32), 'adds up to 6, expected 5'),
         (VECTORS, np.array([[0, 0], [0, np.nan], [0, 0]], np.float16), f'row 1 {BAD}'),

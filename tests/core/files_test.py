@@ -1,12 +1,9 @@
 """Folders on disk and in a bucket (here in main memory), and what lies below them."""
 
 import json
-import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -99,32 +96,6 @@ def test_a_damaged_file_in_a_bucket_is_named(cache, harm, complaint):
     with pytest.raises(ManifestError, match=message):
         Memory.open('gs://b/memory')
     assert [*cache.iterdir()] == []  # nothing that a later call would take for a copy
-
-
-def test_a_mount_point_below_a_folder_is_not_entered(tmp_path):
-    (tmp_path / 'kb' / 'inner').mkdir(parents=True)
-    script = f"""
-import pathlib, subprocess
-from opql_jax.core import files
-kb = pathlib.Path({str(tmp_path / 'kb')!r})
-subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', kb / 'inner'], check=True)
-(kb / 'inner' / 'x').write_text('precious')
-try:
-    files.below(kb, 'inner/x')
-except files.InputError as error:
-    print(error)
-files.remove_below(kb, ['inner/x'])
-files.remove_empty(kb, 'inner')
-print(files.names_below(kb), (kb / 'inner' / 'x').read_text())
-"""
-    command = ['unshare', '--mount', '--user', '--map-root-user', sys.executable, '-c', script]
-    environment = os.environ | {'PYTHONPATH': os.pathsep.join(sys.path)}
-    run = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if 'unshare' in run.stderr or 'mount:' in run.stderr:
-        pytest.skip(f'nothing can be mounted here: {run.stderr}')
-    told, rest = run.stdout.splitlines()
-    assert 'kb/inner is a mount point; nothing below a knowledge base may be one' in told
-    assert rest == '[] precious'
 
 
 @pytest.mark.parametrize(

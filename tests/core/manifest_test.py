@@ -57,9 +57,6 @@ def test_a_manifest_is_read_as_it_was_written(folder):
         ({'version': 2}, 'version 2, this program reads 3; delete /.*[^/] and run make_toys again'),
         ({'version': 4}, 'version 4, this program reads 3: a newer opql_jax wrote .*; update opql'),
         ({'format': 'opql-memory'}, "not the manifest of a box of toys .no format 'opql-toys'"),
-        ({'files': {'ball': 2}}, r'Expected `object`, got `int` - at `\$.files\[...\]`'),
-        ({'files': {'ball': {'bytes': 2, 'sha256': 'x'}}}, 'Expected `str` matching regex'),
-        ({'colour': 3}, r'Expected `str`, got `int` - at `\$.colour`'),
         ({'color': 'red'}, 'contains unknown field `color`'),
     ],
 )

@@ -53,14 +53,6 @@ with preemption.PreemptionGuard() as guard:
 print('ended', flush=True)
 """
 )
-IN_POOL = """
-import time
-from opql_jax.core import preemption, processes
-if __name__ == '__main__':
-    preemption.exit_on_signals()
-    for _ in processes.map_ordered(time.sleep, [0, 60, 60, 60], processes=2, ahead=2):
-        print('ready', flush=True)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -153,11 +145,3 @@ def test_a_signal_that_was_ignored_at_the_start_stays_so(name):
         os.killpg(process._process.pid, getattr(signal, name))
         time.sleep(0.3)
         assert process.end(signal.SIGTERM) == (0, 'ended\n', '')
-
-
-def test_the_processes_of_a_pool_say_nothing_of_ctrl_c(tmp_path):
-    number, status, message = INT
-    (tmp_path / 'pool.py').write_text(IN_POOL)
-    with Running(str(tmp_path / 'pool.py')) as process:
-        process.wait_until_ready()
-        assert process.end(number) == (status, '', message)

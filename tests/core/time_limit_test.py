@@ -18,14 +18,6 @@ def test_work_ends_when_its_time_is_over_and_is_then_cut():
         assert not time_limit.passed() and not time_limit.is_cut()
 
 
-def test_work_ends_when_nobody_waits_for_it():
-    stopped = threading.Event()
-    with time_limit.limited(1000, stopped):
-        assert not time_limit.passed()
-        stopped.set()
-        assert time_limit.passed() and time_limit.is_cut()
-
-
 def test_a_limit_is_of_one_thread():
     seen = []
     with time_limit.limited(0):

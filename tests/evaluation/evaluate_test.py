@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opql_jax.core.errors import InputError
 from opql_jax.corpus.entities import EntityVocab
-from opql_jax.evaluation.evaluate import evaluate_predictions, format_table
+from opql_jax.evaluation.evaluate import evaluate_predictions
 from opql_jax.evaluation.metrics import means
 
 import records as records_lib
@@ -110,16 +110,6 @@ def test_metrics_are_those_of_their_definitions(tmp_path, cases, entries):
     names = {'hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'answer_coverage', *counts}
     assert evaluate(None).items() >= {name: found[name] for name in names}.items()
     assert evaluate(None).keys() == {*names, 'hits@1_by_type'}
-
-
-def test_the_table_has_a_line_for_each_set():
-    names = ['hits@1', 'hits@5', 'hits@10', 'mrr', 'set_f1', 'coverage', 'hits@1_of_covered']
-    values = {name: place / 16 for place, name in enumerate(names)} | {'questions': 12345}
-    sets = {'1-hop/unseen_wording': values | {'recall_hop1': 0.5}, 'b': values}
-    head, first, second = format_table(sets).split('\n')
-    assert first.startswith('1-hop/unseen_wording ') and first.endswith('recall_hop1 0.500')
-    columns = dict(zip(head.split(), map(float, second.split()[1:])))
-    assert columns == pytest.approx(values, abs=1e-4)
 
 
 @given(st.lists(st.dictionaries(st.sampled_from('ab'), st.integers(0, 9)), max_size=5))

@@ -99,11 +99,8 @@ def test_lines_of_another_model_or_setting_are_refused(tmp_path, whole, where, c
 @table("""
     what | line
     no JSON | answers: none
-    a list | []
     answers without weight | {"id": "1", "question": "?", "answers": [{"entity": "plain"}]}
-    no entities | {"id": "1", "question": "?", "answers": [], "traces": [[{"null": 0.5}]]}
     no number | {"id": "1", "question": "?", "answers": [{"entity": "a", "weight": NaN}]}
-    beyond all floats | {"id": "1", "question": "?", "answers": [{"entity": "a", "weight": 1e999}]}
     a list for an id | {"id": ["1"], "question": "?", "answers": []}
 """)
 def test_a_damaged_line_is_named(tmp_path, whole, what, line):
@@ -127,9 +124,3 @@ def test_an_answer_that_is_not_finite_is_refused_with_its_question_and_not_writt
     with pytest.raises(PredictionError, match=message):
         predictions.write_predictions(tmp_path / 'out.jsonl', QUESTIONS, 'x', answer)
     assert not list(tmp_path.rglob('*.*jsonl'))
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    (tmp_path / 'latin.jsonl').write_bytes(b'{"id": "\xe9"}\n')
-    with pytest.raises(PredictionError, match='latin.jsonl: cannot be read'):
-        predictions.read_predictions(tmp_path / 'latin.jsonl')

@@ -31,7 +31,6 @@ CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser')
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason='chromium is not installed')
 
 QUESTION = 'Who starred in the films directed by Ingrid Solberg?'
-QUERY = 'Ingrid Solberg . directed'
 LONG_NAME = 'The-Extraordinarily-Long-Winded-Committee-For-Names-That-No-Screen-Is-Wide-Enough-For'
 DOCUMENT = {
     'id': 'long',
@@ -42,7 +41,6 @@ DOCUMENT = {
 PAGES = {
     'home': ('/', 200),
     'answers': (f'/?{urlencode({"q": QUESTION})}', 200),
-    'answers to a query': (f'/?{urlencode({"q": QUERY})}', 200),
     'entity': (f'/entity?{urlencode({"name": "Ingrid Solberg"})}', 200),
     'entities': ('/entities', 200),
     'document': ('/document?id=solberg', 200),

@@ -57,16 +57,6 @@ def test_what_is_dropped_lets_go_of_all_files_with_its_last_answer_or_set(folder
     assert not open_under(folder)
 
 
-def test_a_trained_model_lets_go_of_its_files(world, tmp_path):
-    world = shutil.copytree(world, tmp_path / 'kb')
-    kb = opql_jax.open(world, k=3)
-    answers = kb.answer(kb.prepared.questions('1-hop/dev')[:1])
-    del kb
-    assert open_under(world) and answers[0].explain()
-    del answers
-    assert not open_under(world)
-
-
 def test_whatever_is_asked_after_closing_says_that_it_was_closed(folder):
     kb = opql_jax.open(folder)
     answer, cast = kb.ask(QUESTION), kb.entity('Ada Lovelace').follow('father')

@@ -23,7 +23,6 @@ def parsed(question):
 
 
 OF, BORN = 'What country is the director of {} from?', 'When was the director of {} born?'
-FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin operating?'
 
 
 @table(f"""
@@ -31,34 +30,25 @@ FATHER, BEGAN = 'Who is the father of the author of {}?', 'When did {} begin ope
     Which is the newer film, [Night Ferry] or [Dawn Ferry]? | most | When was {{}} released? |
     Who is older, [Ann] or [Bob]? | least | When was {{}} born? |
     Which is older, [Acme: organisation] or [Emca: organisation]? | least | When was {{}} founded? |
-    Which canal began operating first, [the Harl] or [the Corve]? | least | {BEGAN} |
     Of [Ann] and [Bob], who died last? | most | When did {{}} die? |
     Who is shorter, [Ann] or [Bob]? | least | How tall is {{}}? |
     Which city has more inhabitants, [Aker] or [Bakke]? | most | How many people live in {{}}? |
     Which film has the director who was born earlier, [Up] or [Down]? | least | {BORN} |
     Whose director was born first, [Up]'s or [Down]'s? | least | {BORN} |
-    Which film's director is younger, [Up] or [Down]? | most | {BORN} |
     Do both films [Up] and [Down] have directors from the same country? | same | {OF} |
-    Do [Up]'s author and [Down]'s author have the same father? | same | {FATHER} |
     Do [Ann] and [Bob] have different nationalities? | different | What country is {{}} from? |
-    Were [Ann] and [Bob] written by the same person? | same | Who wrote {{}}? |
     Was [Ann] born before [Bob]? | less | When was {{}} born? |
     Is [Ann: person] older than [Bob: person]? | less | When was {{}} born? |
-    Between two chemists [Ann] and [Bob], who is older? | least | When was {{}} born? |
     Was [Up] directed by [Ann]? | is | Who directed Up? | Ann
     Did [Ann] direct [Up]? | is | Who directed Up? | Ann
     Is [Ann] the director of [Up]? | is | Who is the director of Up? | Ann
-    Is [Up]'s director [Ann]? | is | Who is the director of Up? | Ann
     Was [Ann] born in [Bergen: place]? | is | Where was Ann born? | Bergen
     Was [Ann] born before 1970? | less | When was Ann born? | 1970
-    Is [Ann] from [Norway: place]? | is | Where is Ann from? | Norway
     Is [Ann] Norwegian? | is | What country is Ann from? | norwegian
     Is the [Orla: place] a shallow stream? | is | What type of thing is the Orla? | stream
-    Was the writer of [Up] born in [Ely: place]? | is | Where was the writer of Up born? | Ely
     Did [Ann] sell the mill? | is | What did Ann sell? | mill
     Were both [Up] and [Down] directed by [Ann]? | is | Who directed {{}}? | Ann
     Which of the two songs, [Up] or [Down], is by [Ann]? | which | Who wrote {{}}? | Ann
-    Which band was founded by [Ann], [Up] or [Down]? | which | Who founded {{}}? | Ann
 """)
 def test_the_same_is_asked_about_each_name_and_compared_or_chosen_by(question, how, plain, asked):
     found = parsed(question)
@@ -72,23 +62,12 @@ def test_other_questions_compare_nothing():
     for question in lines("""
         Who directed [Up]?
         Who is the wife of [Carl], [Ann] or [Bob]?
-        Which film stars [Ann] and [Bob]?
         Who was the first president of [Norway] and [Sweden]?
         Was [Ann] not born in [Bergen]?
         Why did [Ann] leave [Bergen]?
         Is [Ann: person] in [Up: work]?
     """):
         assert parsed(question) is None, question
-
-
-@table("""
-    question | place
-    Were [Ann] and [Bob] born in the same town? | town
-    Do [Ann] and [Bob] have the same nationality? | country
-    Do [Ann] and [Bob] have the same father? |
-""")
-def test_places_are_compared_as_what_the_question_calls_them(question, place):
-    assert parsed(question).place == place
 
 
 def test_names_that_the_text_lacks_are_names_still():
@@ -109,7 +88,6 @@ DOCUMENTS = {
     'winery in Spain.',
     'Three moors': 'Alder Moor covers 3 square kilometres and is 140 metres high. Bracken Moor '
     'covers 420 hectares and is 95 metres high. Cotter Moor is 610 feet high.',
-    'Olwen Tarr': 'Olwen Tarr bought the Lime Kiln in 1911. Bryn Tarr did not buy the Lime Kiln.',
     'Ada Holm': 'Ada Holm was a pilot. She was born in Trondheim in 1921 and died in Oslo in 1999.',
     'Four pilots': 'Ida Vik was born in Norway. Per Lund was born in Trondheim. Eva Dahl was born '
     'in Bergen. Kari Moe was born in Telemark. Eva Dahl led the first full survey of the Orla in '
@@ -124,19 +102,13 @@ DOCUMENTS = {
     Which moor is larger, Alder Moor or Bracken Moor? | Bracken Moor
     Is Cotter Moor higher than Alder Moor? | yes
     Are Casa Verde and Monte Alto in the same country? | yes
-    Was Joel Stern a Czech engineer? | yes
-    Which of them was born in Leith, Amara Finch or Joel Stern? | Amara Finch
-    Did Olwen Tarr buy the kiln? | yes
     Were Eva Dahl and Per Lund born in the same city? | no
     Did Per Lund lead the first survey of the Orla? | no
     Did Eva Dahl lead the full survey of the Orla? | yes
     Who is taller, Amara Finch or Joel Stern? |
-    Was the Harl Bridge painted by Amara Finch? |
-    Who was born first, Joel Stern or Ludwig Ossel? |
     Was Joel Stern born in Bohemia? |
     Were Ada Holm and Ida Vik born in the same city? |
     Were Ada Holm and Kari Moe born in the same city? |
-    Were Ada Holm and Kari Moe born in the same country? |
 """)
 def test_what_two_facts_say_together_is_the_answer_and_what_none_says_unsure(kb, question, right):
     answer = kb.ask(question)
@@ -154,16 +126,6 @@ def test_a_comparison_is_as_probable_as_the_less_probable_of_its_values(kb):
     values = [kb.ask(f'When was {name} born?') for name in ('Joel Stern', 'Amara Finch')]
     assert [part.names for part in answer.parts] == [value.names[:1] for value in values]
     assert answer.probabilities[0] == pytest.approx(min(value.probabilities[0] for value in values))
-
-
-@table("""
-    question | found
-    Was Joel Stern a railway engineer? | Joel Stern: engineer
-    Which moor is larger, Alder Moor or Cotter Moor? | the text does not decide this
-""")
-def test_what_is_said_of_another_or_in_other_words_decides_nothing(kb, question, found):
-    record = kb.ask(question).to_record(3)
-    assert record['answers'] == [] and record['sure'] is False and found in record['note']
 
 
 def test_both_facts_are_shown(kb):
@@ -224,11 +186,8 @@ CHOICES = {
     Which is higher, the yearly rent or the deposit? | the yearly rent, the deposit
     Which is higher, the rent, the deposit or the fee? |
     Who should pay for damage, rent or keys? |
-    Who owns the inn, the cook or the guest? |
     Who painted Orla Finch and Joel Stern? |
     Was Orla Finch or Joel Stern a painter? |
-    Which war did Norland or Sudland lose? |
-    Which person lives in Leith or Prague? |
     Who is a painter, Orla Finch, Joel Stern or Ann Low? |
     Who is it, {'Orla Finch or Joel Stern ' * 50}? |
 """)

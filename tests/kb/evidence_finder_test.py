@@ -3,15 +3,10 @@
 import dataclasses
 import subprocess
 import sys
-from types import SimpleNamespace
-
-import numpy as np
-import scipy.sparse
 
 from opql_jax.kb.answers import format_answer
 from opql_jax.kb.prediction_record import prediction_record
-from opql_jax.kb.text.evidence_finder import EvidenceFinder, whole_words
-from opql_jax.models.reader import Reading, Span
+from opql_jax.kb.text.evidence_finder import whole_words
 
 from examples import table
 
@@ -53,39 +48,6 @@ def test_an_answer_that_was_read_is_shown_with_its_sentence(kb):
     assert [('key' in one) for one in answers] == (answer.entities >= 0).tolist()
 
 
-@table("""
-    read | shown
-    ## |
-    **Oak** | Oak
-    C# | C#
-    9 metres long | 9 metres
-    It |
-    its 4 legs | 4 legs
-""")
-def test_what_is_read_is_shown_without_marks_and_what_only_stands_for_an_answer(read, shown):
-    text = (
-        '## Parts\nThe frame is of **Oak** and the program in C#. It is 9 metres long; nobody sat '
-        'on its 4 legs.'
-    )
-    starts = [0, 9, text.index('It')]
-    row = dict(text=text, title='', title_entity=-1, sentence_starts=starts, mentions=[])
-    numbers = dict(first_sentence=[0, 3], title_entity=np.array([-1]))
-    none = scipy.sparse.csr_array((3, 1))
-    index = SimpleNamespace(titles=[''], texts=[text], entities_of_sentence=none, **numbers)
-    ranked = SimpleNamespace(passage=0, reason=SimpleNamespace(previous=None))
-    start = text.index(read)
-    reading = Reading([Span(0, start, start + len(read), 1.0)], 0.0, 0.0, 0.0, np.ones(1))
-    finder = EvidenceFinder(
-        SimpleNamespace(passage=lambda number: row),
-        [],
-        SimpleNamespace(index=index, rank=lambda asked, most: [[ranked]]),
-        SimpleNamespace(read=lambda asked, texts: [reading]),
-    )
-    followed = SimpleNamespace(entities=np.zeros(0, int))
-    (evidence,) = finder.find([SimpleNamespace(text='')], [followed])
-    assert list(evidence.texts) == [shown] * bool(shown)
-
-
 def test_what_only_following_found_is_read_too(kb):
     asked, other = kb.question(QUESTION), kb.question('Where was Marie Curie born?')
     (followed,) = kb.text_answerer.follow([other])
@@ -118,8 +80,6 @@ def test_the_last_of_several_steps_is_read_as_a_question_of_its_own(kb):
     a single-step, 5-cylinder engine | 5 | 5
     the Dutch-born painter | Dutch | Dutch
     CEO Satya Nadella, founder | ya Nadella | Satya Nadella
-    In 1912, 30 people came. | 1912 | 1912
-    of the early 19th century | 19 | 19th
 """)
 def test_an_answer_neither_begins_nor_ends_within_a_word(text, read, whole):
     start = text.index(read)

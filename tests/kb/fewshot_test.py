@@ -135,11 +135,8 @@ def test_embeddings_are_those_of_sentences_one_at_a_time(folders, tmp_path, seen
 def test_what_cannot_be_scored_is_refused(folders, tmp_path):
     for options, said in (
         (dict(shots=2, ways=3), 'with 3 different texts as ways; there are 2'),
-        (dict(shots=0), '0 shots'),
         (dict(embedding='sum'), "give one of 'pair', 'relation', 'relation masked', 'mean'"),
         (dict(model_dir='nowhere'), 'nowhere/model.json: no such file'),
-        (dict(model_dir='nowhere', embedding='mean'), 'nowhere/config.json: no such file'),
-        (dict(model_dir='nowhere', embedding='pair'), 'nowhere is not a released encoder'),
         (dict(relations=('near', 'far', 'under')), 'relations: .*has no sentence of far, under'),
     ):
         with pytest.raises(InputError, match=said):

@@ -25,9 +25,7 @@ def fact(sentence, topic, target):
     Who is the mayor of Ely? | Ely no longer has Ann for its mayor. | Ely | Ann | yes
     Who runs Up? | Ann, head of Up from 2010 to 2017, died. | Up | Ann | yes
     Which old films starred Ann? | Until 2017 Ann starred in Up. | Ann | Up | no
-    Which firm owns Up? | Until 2017 Up belonged to Ann. | Up | Ann | yes
     Where is Up? | Up used to be in Ely, but it is in Oslo. | Up | Oslo | no
-    Who built Up? | Up is to be built by Ann from 2027. | Up | Ann | yes
     Who runs Up? | Ann hopes to run Up. | Up | Ann | yes
     Who runs Up? | Ann will run Up from May. | Up | Ann | yes
     When was Up planned? | Up was planned in 1870 by Ann. | Up | 1870 | no
@@ -35,9 +33,7 @@ def fact(sentence, topic, target):
     Who ran Up? | Ann was to have run Up, but fell ill. | Up | Ann | yes
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
     When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | no
-    When was Up opened? | Up was planned in 1905 and opened in 1910. | Up | 1910 | no
     Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
-    How much did Up cost? | Up would have cost 9 pounds. | Up | 9 pounds | yes
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
 """)
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
@@ -50,7 +46,6 @@ def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(
     sentence | topic | target | open
     Up may have been written by Ann. | Up | Ann | yes
     Ann is said to own Up. | Ann | Up | yes
-    Up was probably written by Ann. | Up | Ann | yes
     Up was written by Ann; it may be filmed. | Up | Ann | no
 """)
 def test_a_hedge_leaves_a_fact_open(sentence, topic, target, open):
@@ -76,9 +71,7 @@ def test_a_denied_answer_is_not_sure_and_comes_after_one_that_is_stated(index):
     Who is the head of Up? | Ann has resigned as head of Up. | yes
     Who was the head of Up? | Ann left Up in May, and Bob took over. | no
     Who is the head of Up? | Ann left the meeting at nine. Up is old. | no
-    Who is the director of Up? | Ann retired in May from Up. | yes
     Who is the founder of Up? | Ann, who died in May, founded Up. | no
-    Who is the mother of Up? | Ann, who died in May, had Up. | no
 """)
 def test_who_has_left_is_no_answer_of_today(question, sentence, left):
     assert has_left(fact(sentence, 'Up', 'Ann'), question) is (left == 'yes')

@@ -20,7 +20,6 @@ def plans_of(question):
     Where did [James]’ father die? | [James]’ father / Where did [it] die
     Whom did [Ada]'s only formal pupil marry? | [Ada]'s only formal pupil / Whom did [it] marry
     Where is the aunt of the heir of [A]? | the heir of [A] / the aunt of [it] / Where is [it]
-    who directed the films that star [Ann] | the films that star [Ann] / who directed [it]
     where was the man who founded [Up] born | the man who founded [Up] / where was [it] born
     Who is the maternal grandfather of [Ada]? | the mother of [Ada] / Who is the father of [it]
     what was the name of [Ada]'s ship |
@@ -31,11 +30,6 @@ def test_a_phrase_that_holds_the_topic_may_be_found_first_else_there_is_one_plan
     found = plans_of(question)
     assert len(found[0]) == 1  # that of one hop comes first
     assert plan.split(' / ') in found if plan else found == [[question.rstrip('?')]]
-
-
-def test_what_a_phrase_stands_for_is_not_asked_who_it_is():
-    found = plans_of('Who is the yard that built the [Gull]?')
-    assert ['the yard that built the [Gull]', 'Who is [it]'] not in found
 
 
 WORDS = st.sampled_from(
@@ -68,7 +62,6 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     Is Rome in Italy? | yes or no |
     did they meet | yes or no |
     who was born first, Ann or Bob | compares |
-    Were Ann and Bob born in the same city? | yes or no |
     Why did Ann leave | why |
     how many films did Ann direct | counts | Ann directed twelve long films.
     how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
@@ -76,7 +69,6 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     who directed the most films | most |
     Isabel is who | |
     who directed Love and Death | |
-    how many people live there | |
     how many cabins does Ann have | |
 """)
 def test_what_no_entity_answers_is_told_unless_a_sentence_states_it(question, why, stated):

@@ -224,17 +224,6 @@ def test_folders_that_do_not_belong_together_are_refused(world, extended, memory
             use(world, memory, other)
 
 
-def test_what_cannot_be_deleted_is_named(world, extended, memory):
-    for what, message in (
-        ({'entities': ('Zorblux',)}, "unknown entity 'Zorblux'; did you mean 'Zorblax'"),
-        ({'pairs': ('Zorblax',)}, "pair 'Zorblax': write 'topic.target'"),
-        ({'documents': ('of Quonk', 'new9')}, "has no document 'new9'"),
-        ({}, 'nothing to delete'),
-    ):
-        with pytest.raises(InputError, match=message):
-            delete(str(world / 'extended'), str(memory), Selection(**what))
-
-
 def test_of_two_injections_at_once_one_is_refused(world, memory, tmp_path, monkeypatch):
     known = Prepared(world / 'text').vocab.names[:4]
     met = lambda id, a, b: [(id, known[a], f'{known[a]} met {known[b]} once.')]
@@ -256,19 +245,6 @@ def test_of_two_injections_at_once_one_is_refused(world, memory, tmp_path, monke
     with pytest.raises(InputError, match=said):
         add(world, memory, first)
     assert Memory.open(memory).hash() == state.hash()
-
-
-def test_actions_without_what_they_need_are_refused(tmp_path):
-    for options, message in (
-        (dict(action='insert'), 'it is one of inject, delete, compact'),
-        (dict(action='inject', memory='m'), 'holds no knowledge base'),
-        (dict(action='compact', selection=Selection(entries=(1,))), 'takes no entries'),
-    ):
-        with pytest.raises(InputError, match=message):
-            update_memory.update_memory(kb=str(tmp_path), **options)
-    KBFolder(tmp_path).write(text='text', model='eae', memory=None)
-    with pytest.raises(InputError, match='answers without a memory: --gin.MEMORY'):
-        update_memory.update_memory(action='compact', kb=str(tmp_path))
 
 
 def test_only_injections_into_the_memory_that_answers_move_the_text_on(world, tmp_path):

@@ -15,21 +15,16 @@ from examples import table
     question | kind
     when was it built | date
     the father of it | person
-    its first owner's daughter | person
     how many people live there | quantity
     where did she die | place
     Who wrote it | person
     what nationality is she | group
     what genre is it | concept
-    what type of film is it | concept
     When he left, who kept it | person
     In Oslo, Ada Low, who wrote it, was born when? | date
     The mill stands on the bank of what river? | place
-    The show is hosted by whom? | person
     the films directed by it were in which genres | concept
-    The actor who played it was born in which city? | place
     What is the name of the inn's owner? | person
-    What is the owner's name? | person
     Which of these men was a smith? | person
     What is the capacity of the hall that he built? | quantity
     What was the 19th century palace that burned down? | place
@@ -39,7 +34,6 @@ from examples import table
     What prize did she win? | thing
     What Is the Age of Rosa Pike? | quantity
     What are some cities in Wales? | place
-    What was once the capital of Japan? | place
     what did it cause |
     somewhere whenever |
     What was the Harl Bridge? |
@@ -109,8 +103,6 @@ def test_answers_of_another_kind_size_or_measure_do_not_fit(question, right, unk
     When did it open? | late 12th century | 1
     When did it open? | during the reign of Ann | 0
     How many more miles is it? | 20 miles | 1
-    What is the length of the film? | 90 minutes | 1
-    In what year did it open? | 1873 | 1
     How many came? | many people | 0
     How many came? | smiths | -1
     Who came? | two smiths | 0

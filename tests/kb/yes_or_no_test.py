@@ -50,7 +50,6 @@ def said(question, sentences, title=''):
     question | sentence | word
     # A sentence says yes or no only if it says all words of the subject.
     Did [Ada] lead the first survey of [Harl]? | [Ada] led the first survey of [Harl]. | yes
-    Did [Ada] lead the survey of [Harl]? | In May [Ada] led the full survey of the [Harl]. | yes
     Did [Ada] marry? | [Ada] never married. | no
     Has [Ada] won the prize? | [Ada] won the prize, and left. | yes
     Was [Ada] a jazz singer? | [Ada] was a famous jazz singer and painter. | yes
@@ -59,12 +58,9 @@ def said(question, sentences, title=''):
     Did [Ada] teach [Abel]? | [Ada] taught [Abel]'s sister. | None
     Did [Ada] lead the survey? | [Ada] planned to lead the survey. | None
     Did [Ada] lead the survey? | [Ada] wrote that [Abel] led the survey. | None
-    Did [Ada] lead the survey? | [Ada]'s father led the survey. | None
     Did [Ada] lead the survey? | No friend of young [Ada] led the survey. | None
-    Did [Ada] lead the survey? | The son of [Abel] and [Ada] led the survey. | None
     Did [Ada] lead the survey? | In the novel, [Ada] led the survey. | None
     Did [Ada] lead the survey? | It is not true that [Ada] led the survey. | None
-    Did [Ada] lead the survey? | It is a legend that [Ada] led the survey. | None
     Did [Ada] lead the survey? | [Ada] did not lead the survey until May. | None
     Did [Ada] lead the survey? | [Ada] led the survey committee. | None
     Did [Ada] lead the survey? | [Ada] led a critique of the survey. | None
@@ -76,26 +72,19 @@ def said(question, sentences, title=''):
     Who led the survey of [Harl]? | [Ada] led the survey of [Harl]. | None
     # A denial counts if it is of all that is asked.
     Did [Ada] lead the survey? | [Ada] studied in Leeds and never led the survey. | no
-    Did [Ada] lead the survey? | [Ada] was ill, but led the survey. | yes
     Did [Ada] lead the survey? | [Ada] refused to lead the survey. | no
-    Did [Ada] lead the survey? | [Ada] failed to lead the survey. | no
     Did [Ada] lead the survey? | [Ada] denied that she had led the survey. | no
     Did [Ada] lead the survey? | [Ada] went home without leading the survey. | no
     Did [Ada] lead the survey? | [Abel] led the survey instead of [Ada]. | no
-    Was [Up] written by [Ada]? | [Up] is a 1911 novel written by [Ada]. | yes
     Was [Up] sung by [Ada]? | [Up] is a 1911 song written and sung by [Ada]. | yes
     Did [Ada] lead the survey? | It was not [Ada] who led the survey. | no
     Did [Ada] lead the survey? | The survey was not led by [Abel], but by [Ada]. | yes
     Was the survey led by [Ada]? | The survey was not led by [Ada] but by [Abel]. | no
-    Was the survey led by [Ada]? | The survey was led by [Abel] rather than by [Ada]. | no
     Did [Abel] lead the survey? | [Ada] taught [Abel], who led the survey. | yes
     Did [Ada] lead the survey? | [Ada] did not lead the first survey. | None
     Did [Ada] lead the survey? | In 1911 [Ada] did not lead the survey. | None
     Did [Ada] lead the survey in 1911? | In 1911 [Ada] did not lead the survey. | no
-    Did [Ada] lead the survey? | [Ada] did not fully lead the survey. | None
     Does [Ada] speak German? | [Ada] speaks French but not German. | no
-    Does [Ada] speak German? | [Ada] speaks neither French nor German. | no
-    Does [Ada] speak German? | [Ada] spoke German. | None
     Did [Ada] win the prize? | [Ada] lost the prize. | no
     Did [Ada] win the prize in 1911? | [Ada] won the prize in 1910. | None
     Did [Ada] win it in 1911? | [Ada] won it in 1910 and did not win it in 1911. | no
@@ -103,40 +92,30 @@ def said(question, sentences, title=''):
     Is the museum closed on Mondays? | The Lace Museum is closed on Mondays. | yes
     Is the museum open on Mondays? | The museum is closed on Mondays. | no
     Is the museum open? | The museum is closed on Mondays. | None
-    Does the museum have a shop? | The museum has no shop. | no
     Does the museum have a shop? | The museum lacks a shop. | no
     Does the museum have a shop? | The museum is near [Harl]. It has a shop. | yes
     Is there a shop? | There is no shop. | no
     Was anybody hurt? | Nobody was hurt. | no
-    Did any patient die? | No patient died. | no
     Did patients die? | Not all patients died. | None
     Are dogs allowed? | Small dogs are allowed. | None
     Is linen provided? | Towels are provided, but linen is not. | no
     Is linen provided? | Towels are not provided, but linen is. | yes
     Can the lid be washed? | The lid cannot be washed. | no
-    Will the hall be closed? | The hall will be closed. | yes
     Is the hall closed? | The hall will be closed. | None
-    Are the keys of the hall lost? | The keys of the hall are lost. | yes
     # Another value denies what there is one of.
     Does the [Harl] have six arches? | The [Harl] has four arches. | no
     Does the [Harl] have six arches? | The [Harl] has four doors and six arches. | yes
     Was the mill built in 1911? | The mill was built in 1910. | no
-    Was the mill built in 1911? | The mill was built on 3 May 1911. | yes
     Was the mill visited by [Ada]? | The mill was visited by Abel Low. | None
     Did [Ada] build the mill? | The mill was built by Abel Low. | no
     Was [Up] built by [Ada]? | [Up] was built by [Ada] or [Abel]. | None
     Did [Ada] win three medals? | [Ada] won two medals in Rome and one medal in Ulm. | None
     # What is over is denied of the present.
     Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl] until 2018. | no
-    Is [Ada] the mayor of [Harl]? | [Ada] was the mayor of [Harl]; Abel took over. | no
     Do trams cross the bridge? | Trams no longer cross the bridge. | no
-    Does [Ada] own the mill? | [Ada] used to own the mill. | no
     Does [Ada] still own the mill? | [Ada] bought the mill in 1911 and sold it in 1968. | no
-    Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. | no
     Does [Ada] own [Up]? | [Ada] sold [Up] in 1990. She bought it back in 1995. | None
     Does [Ada] live in [Harl]? | [Ada] left [Harl] for a week. | None
-    Is [Ada] head of [Up]? | [Ada] was head of [Up] when [Abel] left it. | None
-    Is [Ada] treasurer of [Up]? | [Ada] is assistant treasurer of [Up]. | None
     Is [Ada]? | [Ada] is tall. | None
 """)
 def test_a_sentence_that_says_or_denies_all_that_is_asked_is_a_sure_answer(

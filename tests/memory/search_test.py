@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tpu_compiler
 
-from opql_jax.core.errors import InputError
 from opql_jax.memory import search, search_factored, search_keys, sharding
 from opql_jax.memory.follow import Queries
 from opql_jax.memory.selection import SearchFilter
@@ -280,17 +279,6 @@ def test_a_filter_that_allows_nothing_gives_nothing_and_no_nan():
     (value, found), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(case.query_e)
     assert value == 0 and (gradient == 0).all()
     assert (found.entry_rows == -1).all() and (found.entities == -1).all()
-
-
-def test_bad_arguments_are_named():
-    case, mesh = search_cases.make('ties'), make_mesh(1)
-    memory = shard_memory(*case.columns, mesh)
-    with pytest.raises(InputError, match="mode='best': give one of 'exact', 'approx'"):
-        shard_memory(*case.columns, mesh, 'best')
-    barred = SearchFilter(excluded_passage=np.zeros(len(case.query_e), np.int32))
-    for k, filter, said in ((0, SearchFilter(), 'not 0'), (4, barred, 'passages=')):
-        with pytest.raises(InputError, match=said):
-            search.top_k(memory, case.table, case.queries, k, filter)
 
 
 @tpu_compiler.needs_tpu_compiler

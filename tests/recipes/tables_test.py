@@ -2,13 +2,11 @@
 
 import json
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
 
 from opql_jax.core.checkout import GIN_ROOT
-from opql_jax.core.errors import InputError
 from opql_jax.recipes import record, tables
 from opql_jax.recipes.recipe import Recipe, run_json_of
 from opql_jax.recipes.step import Options, Step
@@ -75,21 +73,6 @@ def test_seeds_of_a_row_are_one_line_with_their_spread(tmp_path):
     assert lines[4] == '| c | – | 0.000 | 1 | abc |'
 
 
-def test_a_group_without_runs_or_with_a_bad_one_is_named(tmp_path):
-    with pytest.raises(InputError, match='g.json does not exist: publish a run of g'):
-        tables.table('g', tmp_path)
-    metrics = {'dev': {'hits@1': 'x'}}
-    for said, bad in (
-        ('seconds', {'seconds': 'x'}),
-        (r'metrics\[...\]', {'metrics': metrics}),
-        ('commit', {'commit': None}),
-    ):
-        write_run(tmp_path, 'g', 'a', **bad)
-        with pytest.raises(InputError, match=f'g.json is damaged .*{said}.*: publish the run ag'):
-            tables.table('g', tmp_path)
-        (tmp_path / 'g.json').unlink()
-
-
 @pytest.mark.parametrize('data', ['data', '.'])
 def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, monkeypatch, data):
     monkeypatch.chdir(tmp_path)
@@ -106,23 +89,3 @@ def test_a_published_configuration_names_no_folder_of_this_machine(tmp_path, mon
     published = json.loads(path.read_text())['a']['0']['gin']['results'].splitlines()
     assert published[:2] == ["A = 'OUT/text'", "B = 'DATA/metaqa'"]
     assert published[2:] == ["C = 'gin/experiments/metaqa/wordings.tsv'", 'RATE = 0.1  # data']
-
-
-def test_changed_files_mark_a_commit_but_published_results_do_not(tmp_path, monkeypatch):
-    def git(*arguments):
-        command = ['git', '-C', tmp_path, '-c', 'user.name=a', '-c', 'user.email=a@b', *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    results = tmp_path / 'results/run.json'
-    results.parent.mkdir()
-    for path in (results, tmp_path / 'code.py'):
-        path.write_text('before')
-    git('init', '-q')
-    git('add', '.')
-    git('commit', '-qm', 'first')
-    monkeypatch.setattr(record, 'ROOT', tmp_path)
-    monkeypatch.setattr(record, 'IN_CHECKOUT', True)
-    results.write_text('of another row')
-    assert record.commit() == (commit := git('rev-parse', '--short=10', 'HEAD'))
-    (tmp_path / 'code.py').write_text('after')
-    assert record.commit() == f'{commit}+'

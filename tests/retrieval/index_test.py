@@ -101,14 +101,10 @@ def test_vectors_keep_their_directions_whatever_their_length(tmp_path):
 @table("""
     words | stems
     directed directing directs director | 1
-    city cities City | 1
     Aschenbrödel aschenbrodel | 1
-    publisher published publishes | 1
     stopped stop | 1
     king kin | 2
-    bus bu | 2
     red r | 2
-    ring r | 2
     1995 1996 | 2
 """)
 def test_forms_of_a_word_have_one_stem_but_short_words_keep_their_ends(words, stems):

@@ -14,13 +14,12 @@ NAMES += ['𝔘p', 'مدينة', 'plain']
 
 
 class GraphKB:
-    """Follows every entry of a topic with the same weight; can fail at a given question."""
+    """Follows every entry of a topic with the same weight."""
 
     def __init__(self, vocab, entries, identity='one model', k=64):
         self.vocab = vocab
         self.identity = identity
         self.k = k
-        self.fails_at = None
         self.answered = 0
         topic, target = np.array(sorted(entries), np.int32).reshape(-1, 2).T
         rows = lambda entries: entries
@@ -31,8 +30,6 @@ class GraphKB:
         return [self._answer(question) for question in questions]
 
     def _answer(self, question):
-        if self.answered == self.fails_at:
-            raise KeyboardInterrupt
         self.answered += 1
         hops, topics = [], [question.topic_entity]
         for _ in range(question.hops):
