@@ -113,10 +113,15 @@ def _two_hops(told: list[_Statement], names: Sequence[str]) -> Iterator[_Stateme
 
 
 def _query(kb: VirtualKB, told: list[_Statement]) -> str:
-    """A query that follows what is stated of most entities, to what that leads to most."""
+    """A query that follows what is stated of most entities, whose best answer is one of them."""
     names = kb.vocab.names
     led = collections.Counter((one.target, one.words) for one in told)
-    for (target, words), _ in led.most_common():
+    for (target, words), _ in led.most_common(_TRIED):
         if kb.linker.meanings(names[target]) == [target]:
-            return str(tree.Follow(tree.Entity(names[target]), words, inverse=True))
+            query = str(tree.Follow(tree.Entity(names[target]), words, inverse=True))
+            stated = {
+                names[one.topic] for one in told if (one.target, one.words) == (target, words)
+            }
+            if not stated.isdisjoint(kb.query(query).names[:1]):
+                return query
     return ''
