@@ -1,5 +1,8 @@
-"""The text of an HTML page, as people read it: without tags, scripts, styles and menus."""
+"""The text of an HTML page, as people read it: without scripts, menus, footers and banners."""
 
+import collections
+import contextlib
+import datetime
 import html
 import re
 from collections.abc import Iterator
@@ -12,6 +15,24 @@ _BLOCKS = frozenset(
     'fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li '
     'main nav ol p pre section summary table td th tr ul'.split()
 )
+
+# What is beside the text of a page: elements, and roles of any element.
+_BESIDE = frozenset({'nav', 'footer', 'aside', 'dialog'})
+_ROLES_BESIDE = frozenset(
+    {'navigation', 'contentinfo', 'complementary', 'dialog', 'alertdialog', 'search'}
+)
+_ATTRIBUTE = re.compile(
+    r"""(?P<name>[^\s"'<>/=]++)(?:\s*+=\s*+(?:"(?P<a>[^"]*+)"|'(?P<b>[^']*+)'|(?P<c>[^\s>]++)))?+"""
+)
+# Names under which pages state when they were published.
+_PUBLISHED = frozenset(
+    'article:published_time og:published_time date dc.date dc.date.issued dc.date.created '
+    'dcterms.date dcterms.issued dcterms.created datepublished pubdate publish-date '
+    'citation_publication_date citation_date'.split()
+)
+# What may stand before a date that is the page's, rather than one that a sentence is about.
+_BYLINE = re.compile(r'\W*(?:(?:by|published|posted|date|updated)\b[^.]*)?', re.I)
+_DAY = re.compile(r'\s*(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)')
 
 # Beginnings and ends of markup. All patterns take linear time.
 _OPENING = re.compile(r'<(?:!--|!\[CDATA\[|[!?/]|(?=[a-zA-Z]))', re.I)
@@ -29,14 +50,92 @@ _LONGEST_CELL = 200
 _LONG_REFERENCE = re.compile('&#[0-9]{1000,};?')
 
 
-def read_html(source: str) -> tuple[str | None, str]:
-    """A page's title, the first <h1> or `<title>`, and text, a line for each item or row."""
+class HtmlPage(NamedTuple):
+    """What a page says.
+
+    Attributes:
+        title: its first <h1>, or else its `<title>`.
+        text: a line for each item or row.
+        date: the day, in ISO form, on which it says that it was published.
+    """
+
+    title: str | None
+    text: str
+    date: str | None = None
+
+
+class _Token(NamedTuple):
+    """A start or end tag, by its lower-case name, or text; attributes as they are written."""
+
+    kind: str
+    content: str
+    written: str = ''
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Their values, by lower-case names; of a name that comes twice, the first one."""
+        found = reversed(list(_ATTRIBUTE.finditer(self.written)))
+        return {
+            one['name'].lower(): unescaped(one['a'] or one['b'] or one['c'] or '') for one in found
+        }
+
+
+def read_html(source: str) -> HtmlPage:
+    """Reads a page, without what stands beside its text unless it has nothing else."""
     tokens = list(_tokens(source))
-    page = _Page(menus=tokens.count(('end', 'nav')))
-    for kind, content in tokens:
-        {'start': page.start_tag, 'end': page.end_tag, 'text': page.add_text}[kind](content)
-    page.end()
-    return page.heading or ' '.join(''.join(page.title).split()) or None, '\n'.join(page.blocks)
+    page = _Page()
+    beside = _beside(tokens)
+    page.read(tokens, beside)
+    if beside and not page.blocks:
+        page = _Page()
+        page.read(tokens, {})
+    title = page.heading or ' '.join(''.join(page.title).split()) or None
+    return HtmlPage(title, '\n'.join(page.blocks), page.published or page.dated)
+
+
+def _beside(tokens: list[_Token]) -> dict[int, int]:
+    """Where what is beside the text changes: by place, how many more such elements are open.
+
+    An element that never ends is text: it would take all of the page with it. `<main>` ends all.
+    """
+    changes: collections.Counter[int] = collections.Counter()
+    started: dict[str, list[tuple[int, bool]]] = {}
+    for place, token in enumerate(tokens):
+        if token.kind == 'start' and token.content == 'main':
+            left = [
+                start for starts in started.values() for start, is_beside in starts if is_beside
+            ]
+            started = {}
+        elif token.kind == 'start':
+            started.setdefault(token.content, []).append((place, _is_beside(token)))
+            continue
+        elif token.kind == 'end' and started.get(token.content):
+            start, is_beside = started[token.content].pop()
+            left = [start] if is_beside else []
+        else:
+            continue
+        changes.update(left)
+        changes.subtract({place: len(left)} if left else {})
+    return dict(changes)
+
+
+def _is_beside(tag: _Token) -> bool:
+    written = tag.written.lower()
+    if tag.content in _BESIDE:
+        return 'infobox' not in written
+    if 'role' not in written and 'aria-hidden' not in written:
+        return False
+    stated = tag.attributes
+    is_hidden = stated.get('aria-hidden', '').strip().lower() == 'true'
+    return is_hidden or not _ROLES_BESIDE.isdisjoint(stated.get('role', '').lower().split())
+
+
+def _day(written: str) -> str | None:
+    """The day that a date begins with, in ISO form."""
+    if found := _DAY.match(written):
+        with contextlib.suppress(ValueError):  # there is no such day
+            return datetime.date(*map(int, found.groups())).isoformat()
+    return None
 
 
 def unescaped(text: str) -> str:
@@ -44,7 +143,7 @@ def unescaped(text: str) -> str:
     return html.unescape(_LONG_REFERENCE.sub('\N{REPLACEMENT CHARACTER}', text))
 
 
-def _tokens(source: str) -> Iterator[tuple[str, str]]:
+def _tokens(source: str) -> Iterator[_Token]:
     """Start and end tags, by lower-case names, and text, in linear time; open markup is text."""
     at = text_from = 0
     ended: set[re.Pattern] = set()  # what has no match any more
@@ -58,7 +157,7 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
             ended.add(end)
             at = start if end is _TAG_END else at
             continue
-        yield 'text', unescaped(source[text_from:start])
+        yield _Token('text', unescaped(source[text_from:start]))
         text_from = closing.end()
         name = _NAME.match(source, at) if opening[0] in ('<', '</') else None
         at = text_from
@@ -66,15 +165,15 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
             continue
         tag = name[0].lower()
         if opening[0] == '<':
-            yield 'start', tag
+            yield _Token('start', tag, source[name.end() : closing.start('closed')])
         if opening[0] == '</' or closing['closed']:
-            yield 'end', tag
+            yield _Token('end', tag)
         elif tag in _RAW_ENDS:
             raw_end = _RAW_ENDS[tag].search(source, at)
             if not raw_end:
                 return
             at = text_from = raw_end.start()
-    yield 'text', unescaped(source[text_from:])
+    yield _Token('text', unescaped(source[text_from:]))
 
 
 class _Cell(NamedTuple):
@@ -87,19 +186,33 @@ class _Cell(NamedTuple):
 class _Page:
     """Collects the blocks of a page: texts, none of which is empty."""
 
-    def __init__(self, menus: int):
-        """Takes the number of menus that end."""
+    def __init__(self):
         self.blocks: list[str] = []
         self.heading = ''  # the first one of level 1
         self.title: list[str] = []  # pieces of the first `<title>`
         self._unread = ''  # the tag in which nothing is read
-        self._menus_left, self._menus_open = menus, 0
+        self.published: str | None = None  # the day that its head or its markup states
+        self.dated: str | None = None  # that of the first `<time>`, above all sentences
+        self._beside = 0  # open elements that are beside its text
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
         self._row: list[_Cell] | None = None  # the cells of the row that is open
         self._rows = 0  # of the table that is open, before that row
 
-    def start_tag(self, tag: str) -> None:
+    def read(self, tokens: list[_Token], beside: dict[int, int]) -> None:
+        """Reads all of a page, but what is beside its text, see `_beside`."""
+        for place, token in enumerate(tokens):
+            self._beside += beside.get(place, 0)
+            if token.kind == 'start':
+                self.start_tag(token)
+            else:
+                (self.end_tag if token.kind == 'end' else self.add_text)(token.content)
+        self.end()
+
+    def start_tag(self, token: _Token) -> None:
+        tag = token.content
+        if tag in ('meta', 'time') and not self._beside:
+            self._note_date(tag, token.attributes)
         if tag == 'br' and self._in_heading:
             self._pieces.append(' ')
         elif tag in _BLOCKS:
@@ -118,11 +231,6 @@ class _Page:
         self._in_heading = (self._in_heading or tag == 'h1') and not self.heading
         self._in_drawing = self._in_drawing or tag == 'svg'
         self._unread = tag if tag in _UNREAD else self._unread
-        # A menu that never ends would take all of the page with it.
-        if tag == 'nav' and self._menus_open < self._menus_left:
-            self._menus_open += 1
-        elif tag == 'main':
-            self._menus_open = 0
 
     def end_tag(self, tag: str) -> None:
         if tag in _BLOCKS and not (tag == 'br' and self._in_heading):
@@ -137,9 +245,6 @@ class _Page:
             self._in_heading = False
         if tag == self._unread:
             self._unread = ''
-        if tag == 'nav':
-            self._menus_left -= 1
-            self._menus_open = max(self._menus_open - 1, 0)
 
     def add_text(self, data: str) -> None:
         data = data.replace(_SOFT_HYPHEN, '')
@@ -147,7 +252,7 @@ class _Page:
             # Drawings in a page have titles, too.
             if not (self._has_title or self._in_drawing) and (self.title or data.strip()):
                 self.title.append(data)
-        elif not (self._unread or self._menus_open):
+        elif not (self._unread or self._beside):
             self._pieces.append(data)
 
     def end_block(self):
@@ -164,6 +269,16 @@ class _Page:
         """Ends the page."""
         self.end_block()
         self._end_row()
+
+    def _note_date(self, tag: str, stated: dict[str, str]) -> None:
+        names = ' '.join(stated.get(name, '') for name in ('name', 'property', 'itemprop'))
+        is_marked = not _PUBLISHED.isdisjoint(names.lower().split()) or 'pubdate' in stated
+        day = _day(stated.get('content' if tag == 'meta' else 'datetime', ''))
+        if is_marked:
+            self.published = self.published or day
+        elif tag == 'time' and _BYLINE.fullmatch(''.join(self._pieces)):
+            is_above = not any(block.endswith(('.', '!', '?')) for block in self.blocks)
+            self.dated = self.dated or (day if is_above else None)
 
     def _end_row(self):
         """Ends the row of a table that is open, or the term of a list with what defines it."""

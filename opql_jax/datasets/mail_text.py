@@ -52,7 +52,7 @@ def _parts(mail: Message) -> tuple[list[str], list[str]]:
     if mail.get_content_maintype() != 'text':
         return [], []
     text = _decoded(mail)
-    text = read_html(text)[1] if mail.get_content_subtype() == 'html' else text
+    text = read_html(text).text if mail.get_content_subtype() == 'html' else text
     return [], [text] if text.strip() else []
 
 

@@ -1,6 +1,7 @@
 """The document that a file is: its title, what it is about, and its text."""
 
 import collections
+import dataclasses
 import pathlib
 import re
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from opql_jax.corpus.json_lines import check_string, read_text
 from opql_jax.corpus.layout import cleaned
 from opql_jax.corpus.name_resolution import fold
 from opql_jax.datasets import pdf_text
-from opql_jax.datasets.html_text import read_html
+from opql_jax.datasets.html_text import HtmlPage, read_html
 from opql_jax.datasets.mail_text import SECONDS, read_mail, subject_of
 from opql_jax.datasets.text_records import as_read, check_text
 
@@ -41,31 +42,35 @@ def document_of_file(
     label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]
 ) -> Document:
     """The document that a file is, about its heading, its name in the text, or what it defines."""
-    document, suffix = _of_file(label, path, process, repeated), path.suffix.lower()
+    title, text, date = _read(path, process)
+    check_string('text', text)
+    check_text(text)
+    document, suffix = _titled(label, path, title, cleaned(text), repeated), path.suffix.lower()
+    if date:
+        document = dataclasses.replace(document, text=f'date: {date}\n\n{document.text}')
     return as_read(
         document, is_filled=suffix in ('.txt', '.md', '.eml'), is_markdown=suffix == '.md'
     )
 
 
-def _of_file(
-    label: str, path: pathlib.Path, process: LimitedProcess, repeated: frozenset[str]
-) -> Document:
-    suffix, title = path.suffix.lower(), None
+def _read(path: pathlib.Path, process: LimitedProcess) -> HtmlPage:
+    """The text of a file, with the title and date that its format states, if it has any."""
+    suffix = path.suffix.lower()
     if suffix == '.pdf':
-        title, text = pdf_text.read_pdf(path, process)
-    elif suffix == '.eml':
-        text = process.call(read_mail, path.read_bytes(), SECONDS)
-    else:
-        try:
-            text = read_text(path)
-        except InputError as error:
-            # The message names the file by its label.
-            raise InputError(str(error).removeprefix(f'{path}: ')) from error
-        if suffix in ('.html', '.htm'):
-            title, text = read_html(text)
-    check_string('text', text)
-    check_text(text)
-    text = cleaned(text)
+        return HtmlPage(*pdf_text.read_pdf(path, process))
+    if suffix == '.eml':
+        return HtmlPage(None, process.call(read_mail, path.read_bytes(), SECONDS))
+    try:
+        text = read_text(path)
+    except InputError as error:
+        # The message names the file by its label.
+        raise InputError(str(error).removeprefix(f'{path}: ')) from error
+    return read_html(text) if suffix in ('.html', '.htm') else HtmlPage(None, text)
+
+
+def _titled(
+    label: str, path: pathlib.Path, title: str | None, text: str, repeated: frozenset[str]
+) -> Document:
     if title:
         return Document(label, title, text, title_entity=title)
     if title := subject_of(text.lstrip()):
@@ -74,7 +79,7 @@ def _of_file(
     is_repeated = _may_be_heading(first) and first.strip() in repeated and after.strip()
     if is_repeated and not _says(after, first.strip('# \t')):
         text = after
-    title, rest = _heading(text) if suffix != '.eml' else ('', '')
+    title, rest = _heading(text) if path.suffix.lower() != '.eml' else ('', '')
     if title and rest:
         return Document(label, title, rest, title_entity=title)
     title = re.sub(r'[_-]+', ' ', path.stem).strip() or path.stem

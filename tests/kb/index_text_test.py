@@ -80,6 +80,15 @@ def test_what_is_no_question_or_number_or_names_nothing_is_told(kb):
             kb.ask('Who is Ada Lovelace?', hops=number)
 
 
+@pytest.mark.parametrize(
+    'question', ['Who proposed?', 'Should an algorithm fight?', 'Below which machine?']
+)
+def test_what_names_nothing_is_answered_by_sentences_that_have_a_word_of_it(kb, question):
+    answer = kb.ask(question)
+    assert answer.is_by_sentences and len(answer)
+    assert 'no name in the question leads to an answer' in answer.to_record(1)['note']
+
+
 @pytest.mark.parametrize('damage', ['no folder', 'cut'])
 def test_a_damaged_encoder_is_told_and_written_anew(folder, tmp_path, damage):
     shutil.copytree(folder / 'kb', tmp_path / 'kb')

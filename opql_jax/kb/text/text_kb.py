@@ -48,10 +48,9 @@ LOOKED_AT, _DENIED = 3, 0.3
 # the probability that the name before the definition is the one that is meant.
 _WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
 _DEFINING, _DEFINED = 64, 0.8
-# Words of a question that names nothing, function words aside: 'who wrote it?' cannot be answered.
+# Words by which a question that names nothing finds sentences, function words aside, where the text
+# has none of them.
 _FEWEST_WORDS = 2
-# One is enough of what the text has: 'Who is the landlord?', 'Where is cardiology?'
-_THE = re.compile(r'\b(?:the|is|are|was|were) [a-z-]+\W*$')
 
 
 class TextKB(VirtualKB):
@@ -183,11 +182,10 @@ class TextKB(VirtualKB):
         # Beside an unknown name a single word in lower case is none: 'Where did Zorblatt die?'.
         if unknown and all(text[each.start : each.end].islower() for each in found):
             found = [each for each in found if ' ' in text[each.start : each.end]]
-        # Without a name it must be English, have no unknown one, and words to find sentences by.
-        is_english = is_question(text)
-        words = words_of(text)
-        is_known = bool(_THE.search(text)) and all(map(self._index.passages_with_word.get, words))
-        is_plain = is_english and not unknown and len(words) >= (1 if is_known else _FEWEST_WORDS)
+        # Without a name, sentences are found by its words: some that the text has, or English ones.
+        is_english, words = is_question(text), words_of(text)
+        has_words = any(map(self._index.passages_with_word.get, words))
+        is_plain = not unknown and (has_words or is_english and len(words) >= _FEWEST_WORDS)
         if not (found or is_plain):
             hint = near_spellings(text, self.vocab)
             hint = hint or ('' if is_english and unknown else '. Questions are read in English')
