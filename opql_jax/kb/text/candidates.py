@@ -245,16 +245,16 @@ def add_followed(
 
 def towns_first(found: list[Candidate], is_place: Callable[[Candidate], bool]) -> None:
     """Gives most of what was read of a region to the place before it, as in 'Rome, Italy'."""
-    places = [one for one in found if is_place(one)]
-    for town, region in itertools.permutations(places, 2):
-        if any(
-            a.passage == b.passage and b.start - a.end in _IN_REGION
-            for a, b in itertools.product(town.spans, region.spans)
-        ):
-            town.read, region.read = (
-                town.read + _OF_REGION * region.read,
-                (1 - _OF_REGION) * region.read,
-            )
+    places = [
+        (one, [span for span in one.spans if span.end - span.start == len(one.text)])
+        for one in found
+        if is_place(one)
+    ]
+    for (town, names), (region, after) in itertools.permutations(places, 2):
+        pairs = itertools.product(names, after)
+        if any(a.passage == b.passage and b.start - a.end in _IN_REGION for a, b in pairs):
+            moved = _OF_REGION * region.read
+            town.read, region.read = town.read + moved, region.read - moved
 
 
 def as_years(found: list[Candidate]) -> list[Candidate]:
