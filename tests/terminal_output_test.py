@@ -80,7 +80,7 @@ def test_answers_and_documents(kb, opql):
         assert code == 0 and json.loads(out) == asked(question).to_record(50)
     assert opql('retrieve', QUESTION)[0] == 0
     code, out, _ = opql('retrieve', QUESTION, '--json')
-    assert code == 0 and json.loads(out) == kb.retrieve(QUESTION, 5).to_record()
+    assert code == 0 and json.loads(out) == kb.retrieve(QUESTION, 5, read=True).to_record()
     assert dangerous_in(''.join(found['text'] for found in json.loads(out)['documents']))
 
 
