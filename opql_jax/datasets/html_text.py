@@ -31,7 +31,9 @@ _PUBLISHED = frozenset(
     'citation_publication_date citation_date'.split()
 )
 # What may stand before a date that is the page's, rather than one that a sentence is about.
-_BYLINE = re.compile(r'\W*(?:(?:by|published|posted|date|updated)\b[^.]*)?', re.I)
+_BYLINE = re.compile(r'\W*(?:(?:by|published|posted|updated)\b[^.]*|date\W*)?', re.I)
+# Elements `<time>` that are looked at: a byline is at the top.
+_TIMES = 8
 _DAY = re.compile(r'\s*(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)')
 
 # Beginnings and ends of markup. All patterns take linear time.
@@ -193,6 +195,7 @@ class _Page:
         self._unread = ''  # the tag in which nothing is read
         self.published: str | None = None  # the day that its head or its markup states
         self.dated: str | None = None  # that of the first `<time>`, above all sentences
+        self._times = 0  # elements `<time>` that were looked at
         self._beside = 0  # open elements that are beside its text
         self._in_heading = self._has_title = self._in_drawing = False
         self._pieces: list[str] = []
@@ -276,9 +279,11 @@ class _Page:
         day = _day(stated.get('content' if tag == 'meta' else 'datetime', ''))
         if is_marked:
             self.published = self.published or day
-        elif tag == 'time' and _BYLINE.fullmatch(''.join(self._pieces)):
+        elif tag == 'time' and self._times < _TIMES:
+            self._times += 1
             is_above = not any(block.endswith(('.', '!', '?')) for block in self.blocks)
-            self.dated = self.dated or (day if is_above else None)
+            if is_above and _BYLINE.fullmatch(''.join(self._pieces)):
+                self.dated = self.dated or day
 
     def _end_row(self):
         """Ends the row of a table that is open, or the term of a list with what defines it."""

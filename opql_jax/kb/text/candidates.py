@@ -28,8 +28,8 @@ _OVERLAP = 0.5
 # What may join names, and what alone stands between those of a list.
 _LISTS = re.compile(r', | & |\band\b|\bor\b')
 _YEAR = re.compile(r'\b\d{4}\b')
-# Characters between a place and the region it is in: of 'Rome, Italy' and 'Rome in Italy'.
-_IN_REGION = (len(', '), len(' in '))
+# Characters between a place and the region it is in: of 'Rome, Italy'.
+_IN_REGION = len(', ')
 # The share of what was read of the region that counts for the place.
 _OF_REGION = 0.75
 # A date, and what may stand beside it.
@@ -250,11 +250,15 @@ def towns_first(found: list[Candidate], is_place: Callable[[Candidate], bool]) -
         for one in found
         if is_place(one)
     ]
+    moves = []
     for (town, names), (region, after) in itertools.permutations(places, 2):
         pairs = itertools.product(names, after)
-        if any(a.passage == b.passage and b.start - a.end in _IN_REGION for a, b in pairs):
-            moved = _OF_REGION * region.read
-            town.read, region.read = town.read + moved, region.read - moved
+        if any(a.passage == b.passage and b.start - a.end == _IN_REGION for a, b in pairs):
+            moves.append((town, region, _OF_REGION * region.read))
+    for town, region, moved in moves:
+        left = min(moved, region.read)
+        town.read, region.read = town.read + left, region.read - left
+    found.sort(key=lambda one: -one.read)
 
 
 def as_years(found: list[Candidate]) -> list[Candidate]:

@@ -141,11 +141,6 @@ def wanted_by(text: str) -> Wanted:
     return _of_word(text, word) if word else Wanted(())
 
 
-def is_person_noun(noun: str) -> bool:
-    """Whether a noun is one for persons: 'chemist', 'sister'."""
-    return wanted_by(f'which {noun}').kinds[:1] == ('person',)
-
-
 def _asks_first(text: str, word: re.Match) -> bool:
     """Whether a first word asks: of 'When Ann left, who came' another does."""
     is_clause = word[0].lower() in ('when', 'where') and not _AUXILIARY.match(text, word.end())
