@@ -106,3 +106,20 @@ def test_lines_of_a_pipe_and_of_the_prompt(opql, monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path))
     code, out, _ = opql('ask')
     assert code == 0 and 'Blue Oven' in out
+
+
+def test_files_that_cannot_be_added(opql, tmp_path):
+    for part in [IN_TEXT[:60], IN_TEXT[60:110], '\udcff']:  # a name has 255 bytes
+        cut = f'{{"title": "{part}'.encode(errors='replace')
+        for suffix, content in (('.pdf', b'no'), ('.jsonl', cut), ('.txt', b'\xff\xfea')):
+            file = tmp_path / f'{part}\nerror: fake{suffix}'
+            file.write_bytes(content)
+            code, _, errors = opql('add', file)
+            assert code not in (0, 70) and len(errors.splitlines()) == 1, errors
+
+
+def test_a_binary_escapes_what_it_is_given(binaries):
+    for text in (IN_TEXT[:100], IN_TEXT[100:], FAKE):
+        done = binaries('infer', f'--gin_file=gone{text}')
+        assert done.returncode and 'gone' in done.stderr
+        assert dangerous_in(done.stdout + done.stderr) == set()
