@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.special
 
 FEATURES = (
     # The reader's log-odds that the candidate answers; if the question takes several steps, of the
@@ -85,7 +84,7 @@ def probabilities(
         added: what is added to the log-odds, see `fit_added`.
     """
     weighted = features @ np.array([weights.get(name, 0.0) for name in FEATURES])
-    return scipy.special.expit(weighted + weights['bias'] + added)
+    return _sigmoid(weighted + weights['bias'] + added)
 
 
 def read_probabilities(
@@ -97,16 +96,15 @@ def read_probabilities(
     these passages answer at all. All are less probable if no name in the question leads anywhere.
     """
     of = lambda name: features[:, FEATURES.index(name)]
-    chances = np.minimum(
-        probabilities(features, weights, added), scipy.special.expit(-of('unanswered'))
-    )
+    chances = np.minimum(probabilities(features, weights, added), _sigmoid(-of('unanswered')))
     names_lead = ((of('linked') > 0) & (of('sentences') == 0)).any()
     return chances if names_lead else _UNNAMED * chances
 
 
 def log_odds(probabilities: np.ndarray | float) -> np.ndarray:
     """Log-odds of probabilities or shares, clipped to [LEAST, 1 - LEAST]."""
-    return scipy.special.logit(np.clip(probabilities, LEAST, 1 - LEAST))
+    clipped = np.clip(probabilities, LEAST, 1 - LEAST)
+    return np.log(clipped) - np.log1p(-clipped)
 
 
 def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:
@@ -120,8 +118,9 @@ def fit_added(log_odds: np.ndarray, right: np.ndarray) -> float:
     from scipy import optimize  # which takes half a second, and no answer needs it
 
     wanted = (right.sum() + 0.5) / (len(right) + 1)
-    return float(
-        optimize.brentq(
-            lambda added: scipy.special.expit(log_odds + added).mean() - wanted, -50, 50
-        )
-    )
+    return float(optimize.brentq(lambda added: _sigmoid(log_odds + added).mean() - wanted, -50, 50))
+
+
+def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
+    """Probabilities of log-odds; SciPy's takes longer to import than a question to answer."""
+    return np.exp(-np.logaddexp(0.0, -log_odds))
