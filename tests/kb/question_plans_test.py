@@ -67,6 +67,10 @@ def test_every_plan_begins_with_the_topic_and_goes_on_from_what_was_found(before
     how many cabins has Ann | counts | ship: Ann / captain: Bo Lee / cabins: 14
     what is the largest city of Norway | largest | Oslo is the largest city of Norway.
     who directed the most films | most |
+    which of the two bells is older | older | The tenor is the older bell.
+    who has more books than Ann | more | Bo has more books than Ann.
+    who is her older brother | |
+    who lives there no longer | |
     Isabel is who | |
     who directed Love and Death | |
     how many cabins does Ann have | |

@@ -131,11 +131,15 @@ def _phrases(step: Step) -> list[tuple[int, int]]:
 
 
 YES_OR_NO = re.compile(rf'\s*(?:{any_of("auxiliaries")}|may|must)\b', re.IGNORECASE)
-_LARGER = '|'.join(word for words, *_ in LISTS['sizes'] for word in words.split())
+_SIZES = [word for words, *_ in LISTS['sizes'] for word in words.split()]
+_MORE = '|'.join(
+    'older elder younger newer more less fewer better worse nearer closer cheaper dearer '
+    'stronger'.split()
+    + [word for word in _SIZES if word.endswith('er')]
+)
+_MOST = '|'.join(word for word in _SIZES if word.endswith('est'))
 _COMPARISON = re.compile(
-    r'\b(?:first|last|older|elder|younger|newer|earlier|later|more|less|fewer|same|both|better|worse'
-    rf'|nearer|closer|cheaper|dearer|stronger|{_LARGER})\b',
-    re.IGNORECASE,
+    rf'\b(?:first|last|earlier|later|same|both|{_MORE}|{_MOST})\b', re.IGNORECASE
 )
 _OR_AND = re.compile(r'\b(?:or|and)\b', re.IGNORECASE)
 
@@ -161,6 +165,9 @@ _SUPERLATIVE = re.compile(
     r'|fewest|least) [a-z]+)\b',
     re.IGNORECASE,
 )
+# "Which of the bells is older?", "Who has more books than Ann?"; what stands before a noun, as in
+# "her older brother", only says which.
+_COMPARATIVE = re.compile(rf'(?<!\bno )\b({_MORE})\b(?=\W*$| (?:[a-z]+ )??(?:than|for)\b)')
 # "how many films did she direct", rather than "how many people live there", which sentences state
 # in many ways.
 _COUNT = re.compile(
@@ -181,8 +188,8 @@ _COUNTED = (
 def out_of_reach(text: str, stated: str = '') -> str | None:
     """Why what is found is no answer to a question, or a doubtful one; None if it is one.
 
-    What `comparison` understands is not asked for here. A count, or what is the largest, is in
-    reach if `stated`, the sentences that the best answer rests on, state it.
+    What `comparison` understands is not asked for here. A count, or what is larger or the largest,
+    is in reach if `stated`, the sentences that the best answer rests on, state it.
     """
     about = 'what follows is what the text says about its names'
     if YES_OR_NO.match(text):
@@ -200,4 +207,9 @@ def out_of_reach(text: str, stated: str = '') -> str | None:
         if not is_said(rf'\b{(word := best[1] or best[2])}\b'):
             asks = f'this asks for the {word}, and no sentence that was found says'
             return f'{asks} which that is: nothing is compared'
+    asked = re.search(r'\b(?:which|who|what)\b', text, re.IGNORECASE)
+    more = _COMPARATIVE.search(text, asked.end()) if asked else None
+    if more and not is_said(rf'\b{more[1]}\b'):
+        asks = f'this compares (“{more[1]}”), and no sentence that was found does'
+        return f'{asks}: nothing is compared'
     return None
