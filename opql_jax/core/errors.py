@@ -12,6 +12,10 @@ class InputError(ValueError):
     """Data, a setting or a file cannot be used; the message says what, where, and what to do."""
 
 
+class NotFound(InputError):
+    """Nothing has the name or id that was given; the message names it."""
+
+
 def check_choice(name: str, value: object, choices: Collection) -> None:
     """Raises InputError unless the value of a setting is one of its choices."""
     if value not in choices:

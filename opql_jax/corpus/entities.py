@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import InputError, NotFound
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import Document
 from opql_jax.corpus.json_lines import short_repr
@@ -110,10 +110,10 @@ class EntityVocab:
         return self.spellings.get(name) if entity is None else entity
 
     def id(self, name: str) -> int:
-        """The id of a key, name or alias; else InputError with the closest spellings."""
+        """The id of a key, name or alias; else NotFound with the closest spellings."""
         entity = self.get(name)
         if entity is None:
-            raise InputError(f'unknown entity {short_repr(name)}{self.did_you_mean([name])}')
+            raise NotFound(f'unknown entity {short_repr(name)}{self.did_you_mean([name])}')
         return entity
 
     def did_you_mean(self, names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opql_jax.core import manifest as manifest_lib
-from opql_jax.core.errors import InputError, check_choice
+from opql_jax.core.errors import InputError, NotFound, check_choice
 from opql_jax.corpus import tables
 from opql_jax.corpus.documents import stated_date
 from opql_jax.corpus.entities import EntityVocab
@@ -119,9 +119,9 @@ class Prepared:
         return self.passages.slice(number, 1).to_pylist()[0]
 
     def document_text(self, name: str) -> str:
-        """A document's text by its id; InputError if there is none, or documents are not kept."""
+        """A document's text by its id; NotFound if there is none, or documents are not kept."""
         if (text := (self._documents or {}).get(name)) is None:
-            raise InputError(f'no document has the id {name!r}')
+            raise NotFound(f'no document has the id {name!r}')
         return text
 
     def document_date(self, name: str) -> str | None:

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from opql_jax.core import time_limit
-from opql_jax.core.errors import InputError, error_message, is_full
+from opql_jax.core.errors import InputError, NotFound, error_message, is_full
 from opql_jax.core.manifest import MANIFEST
 from opql_jax.explorer import entity_graph, guard, views
 from opql_jax.explorer.changes import Changes
@@ -40,6 +40,8 @@ CHANGES_AT_ONCE = 64
 
 # Seconds that requests have to end in once the server is to stop.
 _GRACE = 5
+# What shows one entity or document, by its name or id.
+_OF_ONE = '/entity', '/document', '/api/document'
 # The status of a response that nobody takes, as nginx logs it.
 _CLIENT_CLOSED = 499
 _ALL_ADDRESSES = ('0.0.0.0', '::')
@@ -234,8 +236,9 @@ class Explorer:
     # ---- What goes wrong ----
 
     def refused(self, request: Request, error: Exception) -> Response:
-        """A request that cannot be answered: the words of InputError."""
-        return self._error(request, str(error), 400)
+        """A request that cannot be answered, or for what is not there: the words of InputError."""
+        is_missing = isinstance(error, NotFound) and request.url.path in _OF_ONE
+        return self._error(request, str(error), 404 if is_missing else 400)
 
     def unable(self, request: Request, error: Exception) -> Response:
         """A file that cannot be read, for one: no fault of the request."""
@@ -246,7 +249,9 @@ class Explorer:
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""
         assert isinstance(error, HTTPException)
-        return self._error(request, error.detail, error.status_code)
+        nowhere = f'{request.url.path} leads nowhere. The pages are named above.'
+        said = nowhere if error.status_code == 404 else error.detail
+        return self._error(request, said, error.status_code)
 
     def gone(self, request: Request, error: Exception) -> Response:
         """A client that did not wait, and takes no response."""
@@ -256,8 +261,7 @@ class Explorer:
         if request.url.path.startswith('/api/') or request.url.path == '/health':
             return JSONResponse({'error': message}, status)
         if status == 404:
-            heading = 'There is no such page'
-            message = f'{request.url.path} leads nowhere. The pages are named above.'
+            heading = 'This is not there'
         elif request.method == 'POST' and status in (400, 507):
             heading = 'Nothing was changed'
         elif request.method == 'POST' and status == 503:

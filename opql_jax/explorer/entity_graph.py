@@ -218,6 +218,8 @@ def _svg(
                 for x, y in map(places.__getitem__, cluster)
             )
             drawn.append(f'<g class="halo halo-{number % HALOS}">{"".join(shades)}</g>')
+            x, y = min(map(places.__getitem__, cluster), key=lambda place: place[1])
+            drawn.append(f'<text class="cluster" x="{x:.0f}" y="{y - 30:.0f}">{number + 1}</text>')
     drawn += [_edge(kb, pair, places, count, middle) for pair, count in edges.items()]
     drawn += [_node(kb, entity, x, y, entity == middle) for entity, (x, y) in places.items()]
     return (

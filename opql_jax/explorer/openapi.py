@@ -23,6 +23,7 @@ def _operation(summary: str, parameters: list[dict], answer: dict) -> dict:
             'responses': {
                 '200': {'description': 'what was found', 'content': json(answer)},
                 '400': {'description': 'what is wrong with the request', 'content': json(error)},
+                '404': {'description': 'which id there is none of', 'content': json(error)},
                 '503': {'description': 'why nothing can be answered now', 'content': json(error)},
             },
         }
@@ -58,7 +59,7 @@ OPENAPI: dict[str, Any] = {
                 _QUESTION,
                 _parameter('k', 'integer', 'documents', minimum=1, maximum=100, default=5),
                 _parameter(
-                    'read', 'integer', '1: the reader judges', minimum=0, maximum=1, default=0
+                    'read', 'integer', '1: the reader judges', minimum=0, maximum=1, default=1
                 ),
             ],
             DOCUMENTS_SCHEMA,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from opql_jax.core.errors import InputError
+from opql_jax.core.errors import NotFound
 from opql_jax.corpus.questions import check_text
 from opql_jax.corpus.spans import VALUES
 from opql_jax.data.prepared import Prepared
@@ -183,7 +183,7 @@ def document(kb: VirtualKB, name: str, cited: Span = (0, 0)) -> dict[str, Any]:
     rows = _rows_of(kb.prepared, name)
     if not len(rows):
         removed = 'if a page led here, the document was removed since'
-        raise InputError(f'no document has the id {name!r}: {removed}')
+        raise NotFound(f'no document has the id {name!r}: {removed}')
     passages = passages_of(kb.prepared, name)
     shown = [_as_in_document(kb, *each, cited) for each in zip(rows.tolist(), passages)]
     return {

@@ -112,6 +112,12 @@ def test_entities_and_documents_are_searched_and_counted(client, kb):
     assert set(re.findall(r'/document\?id=(\w+)', found)) == born != set()
 
 
+def test_the_clusters_of_the_map_are_numbered_as_they_are_listed(client):
+    picture, _, listed = client.get('/map').text.partition('</svg>')
+    numbers = re.findall(r'<text class="cluster"[^>]*>(\d+)<', picture)
+    assert numbers == [str(n) for n in range(1, 1 + listed.count('<li>'))] != []
+
+
 def test_every_link_of_every_page_leads_somewhere(client):
     seen, todo = set(), ['/']
     while todo:
@@ -157,6 +163,9 @@ def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_stands_in_them
 def test_other_pages_and_methods_and_changes_are_refused(client):
     assert client.post('/add', data={'title': 'x', 'text': 'y'}).status_code == 404
     assert '/add' not in client.get('/documents').text
+    for of_one in ('entity?name', 'document?id', 'api/document?id'):
+        missing = client.get(f'/{of_one}=Zorblatt')
+        assert missing.status_code == 404 and 'Zorblatt' in missing.text
     assert client.get('/nothing').status_code == 404 and client.post('/').status_code == 405
     assert client.get('/static/../app.py').status_code == 404
     assert client.get('/static/%2e%2e/app.py').status_code == 404
@@ -197,6 +206,7 @@ def test_with_a_token_nobody_gets_in_without_it(folder):
     fresh = lambda: TestClient(made, base_url='http://any.example', follow_redirects=False)
     assert fresh().get('/api/ask', params={'q': QUESTION}).status_code == 401
     assert fresh().get('/', params={'token': 'wrong'}).status_code == 401
+    assert fresh().get('/health').json()['status'] == 'ok'
     for token, status in (('wrong', 401), ('sécret', 200)):
         headers = {'Authorization': f'Bearer {token}'.encode()}
         assert fresh().get('/', headers=headers).status_code == status

@@ -59,7 +59,7 @@ class EntitySet(WeightedEntities):
                 sets.entity(name) if field == 'entity' else sets.check_kind(name)
             except InputError as error:
                 place = '' if column is None else f'query, column {column}: '
-                raise InputError(f'{place}{error}') from None
+                raise type(error)(f'{place}{error}') from None
         self._sets, self.store, self.query = sets, sets.store, query
 
     # ---- Sets made of sets ----
