@@ -61,12 +61,14 @@ def defined_terms(text: str, spans: Sequence[Span]) -> list[Defined]:
 
 
 def defines(text: str, term: str) -> bool:
-    """Whether a text defines a term in quotes, whatever for; its case does not matter."""
-    defined = (
-        match['quoted'] or match['named'] or match['called'] or ''
-        for match in _DEFINED.finditer(text)
-    )
-    return term.casefold() in map(str.casefold, defined)
+    """Whether a text defines a term in quotes, or letters; its case does not matter."""
+    for match in _DEFINED.finditer(text):
+        defined = match['quoted'] or match['named'] or match['called']
+        if (letters := match['letters']) and _abbreviated(text, letters, match.start()) is not None:
+            defined = letters
+        if defined and defined.casefold() == term.casefold():
+            return True
+    return False
 
 
 def _abbreviated(text: str, letters: str, end: int) -> int | None:

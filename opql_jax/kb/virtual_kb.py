@@ -167,8 +167,8 @@ class VirtualKB(Closeable, abc.ABC):
         texts = [questions] if isinstance(questions, str) else list(questions)
         for text in texts:
             check_text('the question', text)
-        # Those read together are the same for any k, and so their probabilities.
-        found = retriever.retrieve(texts, -(-k // READ) * READ if read else k)
+        # Those read together are the same for any k, and so their probabilities: an odd number.
+        found = retriever.retrieve(texts, max(k + (k + 1) % 2, READ) if read else k)
         found = [judged(documents, Reader.load(), k) for documents in found] if read else found
         return found[0] if isinstance(questions, str) else found
 

@@ -34,6 +34,8 @@ def fact(sentence, topic, target):
     Who is the father of Ann? | Up will be run by Ann's father, Bob. | Ann | Bob | no
     When was Up founded? | Up was founded in 1950 and aims to help. | Up | 1950 | no
     Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
+    Who ran Up before 1990? | Since 1990 Ann has run Up. | Up | Ann | yes
+    Who ran Up before 1990? | Until 1990 Ann ran Up. | Up | Ann | no
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
 """)
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(

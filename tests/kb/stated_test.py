@@ -15,6 +15,8 @@ from examples import table
     When was Ina Krog born? | Ina Krog joined the council in 1930. | no
     When did Ina Krog die? | She drowned in 1971. | yes
     Who founded the Molde Press? | Ina Krog set up the Molde Press. | yes
+    Who designed the lodge? | The lodge was built by Ina Krog. | no
+    Who was its architect? | It was built to plans by Ina Krog. | yes
     Who is the mother of Ina Krog? | Ina Krog is the daughter of Liv Krog. | yes
     Where did Ina Krog study? | She took her degree in Bergen. | yes
     When did Ina Krog join the choir? | Ina Krog became a member in 1930. | yes
@@ -101,3 +103,13 @@ def test_what_is_said_of_another_firm_is_less_probable(kb):
 
 def test_what_is_somewhere_is_not_where_it_is(kb):
     assert kb.ask('Where is the publisher of Reed Songs?').names[0] == 'Ghent'
+
+
+@table("""
+    asked
+    Who is the NRL?
+    What does “NRL” stand for?
+""")
+def test_a_term_is_what_the_text_defines_it_for(kb, asked):
+    answer = kb.ask(asked)
+    assert answer.names == ['National Rifle League'] and answer.is_sure

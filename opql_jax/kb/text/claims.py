@@ -436,7 +436,7 @@ def _further(before: str, word: str, gap: Sequence[str], state: _State) -> _Stat
     """What stands between a word of a claim and the next; None if it breaks them apart."""
     if not gap:
         return state
-    if any(map(_SUBORDINATE.fullmatch, gap)):
+    if any(map(_SUBORDINATE.fullmatch, gap)) or _is_by_of_noun([*gap, word]):
         return None
     joins = [at for at, one in enumerate(gap) if one in (*_JOINS, EXCEPT)]
     if joins and not (gap[0] == 'between' and joins == [2]):
@@ -450,6 +450,15 @@ def _further(before: str, word: str, gap: Sequence[str], state: _State) -> _Stat
     if is_phrase and not state.is_denied and len(gap) <= _MOST_IN_PHRASES:
         return None if any(_is_past(one) or one.endswith('ing') for one in gap) else state
     return _described(before, word, gap, state)
+
+
+def _is_by_of_noun(tokens: Sequence[str]) -> bool:
+    """Whether a noun has a second 'by': 'was climbed by Ada, after an attempt by Bo'."""
+    if 'by' not in tokens[:-1]:
+        return False
+    last = max(at for at, one in enumerate(tokens) if one == 'by')
+    before = tokens[last - 1] if last else ''
+    return before.islower() and before not in (*_JOINS, EXCEPT) and not _is_past(before)
 
 
 def _after_join(word: str, gap: Sequence[str], last: int, state: _State) -> _State | None:

@@ -29,6 +29,11 @@ _YEARS = re.compile(
     r'[^,.;]{0,40}\bfrom (?:\w+ ){0,2}[12]\d{3} (?:to|until|through) (?:\w+ ){0,2}[12]\d{3}'
     r'(?=\W*$|[,.;)]| and\b)'
 )
+# Whether what is said was so before some time, or after it.
+_BEFORE_OR_AFTER = re.compile(
+    r'\b(?:([Bb]efore|[Uu]ntil|[Tt]ill|[Pp]rior to)|[Ss]ince|[Aa]fter|[Ff]rom)'
+    r' (?:\d{1,2} )?([A-Z]\w+|\d{4})\b'
+)
 _NEARLY = re.compile(r'\b(?:nearly|almost) [a-z]+ed\b')
 # What is planned, wished for or tried, which does not say that it came true.
 _PLANNED = re.compile(
@@ -126,7 +131,25 @@ def denies_answer(fact: Fact, question: str) -> bool:
     """Whether the sentence of a fact denies what a question asks for."""
     is_now = bool(_NOW.search(question))
     is_denied = denies(fact, is_now or bool(_PRESENT.search(question)), is_now)
-    return (is_denied and not _NEGATED.search(question)) or _is_planned(fact, question)
+    is_denied = is_denied and not _NEGATED.search(question)
+    return is_denied or _is_planned(fact, question) or _is_of_other_time(fact, question)
+
+
+def _is_of_other_time(fact: Fact, question: str) -> bool:
+    """Whether a sentence says what was so since a time that a question asks for the time before.
+
+    Or the other way round.
+    """
+    if not (fact.sentence and fact.target_span and (asked := _sides(question))):
+        return False
+    begin, end = _clause(fact.sentence, fact.target_span)
+    said = _sides(fact.sentence[begin:end])
+    return said.isdisjoint(asked) and any((not side, time) in said for side, time in asked)
+
+
+def _sides(text: str) -> set[tuple[bool, str]]:
+    """The times before which (True), or since which, something is said."""
+    return {(bool(match[1]), match[2]) for match in _BEFORE_OR_AFTER.finditer(text)}
 
 
 def has_left(fact: Fact, question: str) -> bool:

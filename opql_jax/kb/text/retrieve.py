@@ -23,6 +23,7 @@ from opql_jax.data.reading import titled
 from opql_jax.kb.ambiguous_names import unknown_names, unknown_note
 from opql_jax.kb.answer_record import COUNT, NUMBER, PROBABILITY, object_schema
 from opql_jax.kb.answers import bounds
+from opql_jax.kb.calibration import LEAST, log_odds
 from opql_jax.kb.fact_store import FactStore
 from opql_jax.models.reader import Reader
 from opql_jax.models.text_encoder import TextEncoder
@@ -40,8 +41,13 @@ if TYPE_CHECKING:
 _CANDIDATES = 3
 # Questions encoded at once, while those before them are ranked.
 _BATCH = 128
-# Passages that are read together: so many fit, as a rule.
-READ = 3
+# Documents that are read: the best, and in turn two others with it, which often state what follows
+# from that; three fit, as a rule.
+READ = 11
+# Weight of the log-odds that a passage helps, beside the logarithm of a document's share. Fitted to
+# questions of MuSiQue and HotpotQA that the reader was not trained with: see
+# docs/experiments/plain_text.md.
+_HELPS = 0.4
 
 
 def index_passages(
@@ -128,17 +134,25 @@ class Documents(list[Retrieved]):
 
 
 def judged(found: Documents, reader: Reader, k: int) -> Documents:
-    """The first k documents, with probabilities by a reader.
+    """The best k of so many documents and of `READ` at least, with probabilities by a reader.
 
     Each is the probability that the passage helps to answer, times that those read with it answer.
+    The first `READ` are ranked by their shares and by how likely they help.
     """
     texts = [titled(document.title, document.text) for document in found]
-    parts = [texts[start : start + READ] for start in range(0, len(texts), READ)]
-    readings = reader.read([found.question] * len(parts), parts)
-    likely = [each.supports * (1 - each.unanswered) for each in readings]
-    of_each = itertools.chain.from_iterable(part.tolist() for part in likely)
-    first = (one._replace(probability=round(of, 4)) for one, of in zip(found[:k], of_each))
-    return Documents(first, found.question, found.note)
+    pairs = [texts[at : at + 2] for at in range(1, len(texts), 2)] or [[]]
+    parts = [texts[:1] + pair for pair in pairs]
+    readings = reader.read([found.question] * len(parts), parts) if found else []
+    # The best was read with each pair: what counts is what it says with the next two.
+    own = [each.supports[min(number, 1) :] for number, each in enumerate(readings)]
+    helps = np.concatenate([np.zeros(0), *own])
+    answers = np.repeat([1 - each.unanswered for each in readings], list(map(len, own)))
+    likely = (helps * answers).tolist()
+    read = [one._replace(probability=round(of, 4)) for one, of in zip(found, likely)]
+    shares = np.log([one.score + LEAST for one in found[:READ]])
+    order = np.argsort(-(shares + _HELPS * log_odds(helps[:READ])), kind='stable').tolist()
+    ranked = [read[at] for at in order] + read[READ:]
+    return Documents(ranked[:k], found.question, found.note)
 
 
 # JSON Schema of the record of documents.
@@ -147,7 +161,7 @@ _DOCUMENT = object_schema(
         'document': 'its id',
         'title': 'of the document',
         'text': 'of its best passage',
-        'score': (NUMBER, 'its share of the chains of passages, by which they are ranked'),
+        'score': (NUMBER, 'its share of the chains of passages; ranked by it, and by the reader'),
         'why': 'how it was reached',
         'probability': (
             PROBABILITY,

@@ -46,7 +46,11 @@ from opql_jax.retrieval.words import words_of
 LOOKED_AT, _DENIED = 3, 0.3
 # Questions for what a defined term means, the number of its facts searched for the definition, and
 # the probability that the name before the definition is the one that is meant.
-_WHO_IS = re.compile(r'(?:who|what) (?:is|are|was|were) (?:the )?["“]?(.+?)["”]?', re.I)
+_WHO_IS = re.compile(
+    r"(?:who|what)(?:['’]s| (?:is|are|was|were|does|do)) (?:the )?[\"“]?(.+?)[\"”]?"
+    r'(?: (?:stand|short) for| mean)?',
+    re.I,
+)
 _DEFINING, _DEFINED = 64, 0.8
 # Words by which a question that names nothing finds sentences, function words aside, where the text
 # has none of them.
