@@ -2,6 +2,7 @@
 
 python benchmarks/calibration.py sets --folder sets --data ../shared/data
 python benchmarks/calibration.py weights --folder sets --json
+python benchmarks/calibration.py ranking --folder sets --questions 160 --documents 20000 --json
 
 sets     Writes a folder for each set, with knowledge bases `N.kb` and beside each its questions,
          `N.jsonl`: {"id", "question", "answers"}. Some questions have no answers, because the
@@ -28,6 +29,8 @@ weights  Fits those of `opql_jax/kb/calibration.py`. To the questions of each kn
          questions with an answer and without how many have a document of a probability that would
          be sure. Lines `used` have the same with the weights in use. The last lines, `weights`,
          have those that all sets give.
+ranking  How many of the documents that support an answer `retrieve` has among two and five, with
+         the reader and without, of so many documents, by questions that it never saw.
 """
 
 import argparse
@@ -84,12 +87,16 @@ def write(options: argparse.Namespace) -> Iterator[dict]:
         folder.mkdir(parents=True, exist_ok=True)
         made = SETS[name](options, np.random.default_rng(0))
         for number, (documents, questions) in enumerate(made):
-            texts = [{of: str(one[of]) for of in ('id', 'title', 'text')} for one in documents]
-            index_text(texts, folder / f'{number}.kb', processes=1)
+            index_text(map(text_of, documents), folder / f'{number}.kb', processes=1)
             write_json_lines(folder / f'{number}.jsonl', questions)
             counts += 1, len(documents), len(questions)
         of = 'knowledge_bases', 'documents', 'questions'
         yield {'measure': 'set', 'set': name, **dict(zip(of, counts.tolist()))}
+
+
+def text_of(document: dict) -> dict[str, str]:
+    """A document as it is indexed."""
+    return {of: str(document[of]) for of in ('id', 'title', 'text')}
 
 
 def some(of: Sequence, count: int, rng: np.random.Generator) -> list:
@@ -266,6 +273,32 @@ SETS = {
     'written': written,
     'linked': linked,
 }
+
+
+# ---- Ranking ----
+
+
+def rank(options: argparse.Namespace) -> Iterator[dict]:
+    """Two lines for each set."""
+    for name in ('musique', 'hotpotqa'):
+        documents, questions = several_hops(options, name)
+        asked, folder = questions[: options.questions], options.folder / 'ranking' / name
+        if not folder.exists():
+            needed = dict.fromkeys(each for one in asked for each in one['supporting'])
+            kept = [*needed, *(each for each in documents if each not in needed)]
+            kept = kept[: max(options.documents, len(needed))]
+            index_text((text_of(documents[each]) for each in kept), folder, processes=1)
+        with opql_jax.open(folder) as kb:
+            for read in (False, True):
+                line: dict = {'measure': 'ranking', 'set': name, 'reader': read}
+                found = kb.retrieve([one['question'] for one in asked], 5, read=read)
+                for k in (2, 5):
+                    shares = [
+                        np.isin(one['supporting'], [each.document for each in of[:k]]).mean()
+                        for one, of in zip(asked, found)
+                    ]
+                    line[f'recall@{k}'] = round(float(np.mean(shares)), 4)
+                yield line | {'questions': len(asked)}
 
 
 # ---- Weights ----
@@ -448,6 +481,7 @@ def calibration_error(probabilities: np.ndarray, right: np.ndarray) -> float:
 
 
 if __name__ == '__main__':
-    subjects, made = {'sets': write, 'weights': measure}, {'sets': list(SETS), 'data': DATA}
+    subjects = {'sets': write, 'weights': measure, 'ranking': rank}
+    made = {'sets': list(SETS), 'data': DATA}
     made |= {'folder': pathlib.Path('sets'), 'questions': 120, 'documents': 320}
     run(__doc__, subjects, reader=False, **made)

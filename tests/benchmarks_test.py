@@ -21,6 +21,7 @@ TINY = {
     for name, field, options in examples("""
     calibration weights | bias | --folder {folder}/sets
     calibration sets | questions | --folder {folder} --data {data} --sets articles --questions 12
+    calibration ranking | recall@5 | --folder {folder} --data {data} --questions 3 --documents 12
     comparisons ask | among_five | --questions {folder}/made.jsonl --kb {folder}/kb
     others | over_baseline | --percent 1 --data {data}
     recognition | precision | --documents 3 --data {data}/redocred

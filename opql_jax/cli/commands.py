@@ -208,9 +208,13 @@ def retrieve(
         str | None, Option(metavar='FILE', help='JSON Lines: {"id", "documents": [ids]}.')
     ] = None,
     reader: Annotated[
-        bool,
-        Option('--reader/--no-reader', help='Whether the reader gives probabilities.'),
-    ] = True,
+        bool | None,
+        Option(
+            '--reader/--no-reader',
+            help='Whether the reader ranks, too, and gives probabilities, which takes longer; if '
+            'not said, it does for a QUESTION.',
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find the documents that answer questions, best first."""
@@ -219,9 +223,9 @@ def retrieve(
     from opql_jax.kb.text.retrieve import retrieve_file
 
     if question is not None and questions is None and out is None:
-        print_documents(open_kb(kb).retrieve(question, k, read=reader), as_json)
+        print_documents(open_kb(kb).retrieve(question, k, read=reader is not False), as_json)
     elif question is None and questions is not None and out is not None:
-        retrieve_file(open_kb(kb), questions, out, k)
+        retrieve_file(open_kb(kb), questions, out, k, read=bool(reader))
     else:
         raise typer.BadParameter('give a QUESTION, or else --questions FILE and --out FILE')
 

@@ -43,11 +43,11 @@ _CANDIDATES = 3
 _BATCH = 128
 # Documents that are read: the best, and in turn two others with it, which often state what follows
 # from that; three fit, as a rule.
-READ = 11
+READ = 7
 # Weight of the log-odds that a passage helps, beside the logarithm of a document's share. Fitted to
 # questions of MuSiQue and HotpotQA that the reader was not trained with: see
 # docs/experiments/plain_text.md.
-_HELPS = 0.4
+_HELPS = 0.3
 
 
 def index_passages(
@@ -313,7 +313,9 @@ class Retriever:
         return Retrieved(self.documents[at], title, text, ranked.score, why, None, *place)
 
 
-def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k: int) -> None:
+def retrieve_file(
+    kb, questions: str | os.PathLike, output: str | os.PathLike, k: int, read: bool = False
+) -> None:
     """Writes the documents for each question `{"id", "question"}` of a JSON Lines file, best first.
 
     `output`, JSON Lines `{"id", "documents": [ids]}`, appears whole or not at all; a question of
@@ -324,7 +326,7 @@ def retrieve_file(kb, questions: str | os.PathLike, output: str | os.PathLike, k
     files.refuse_link(output)
     asked = read_plain(questions, lambda record: record['question'])
     records = []
-    for (name, _), found in zip(asked, kb.retrieve([text for _, text in asked], k)):
+    for (name, _), found in zip(asked, kb.retrieve([text for _, text in asked], k, read=read)):
         note = {'note': found.note} if found.note else {}
         records.append({'id': name, 'documents': [one.document for one in found]} | note)
     write_json_lines(output, records)
