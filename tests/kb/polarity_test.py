@@ -36,6 +36,11 @@ def fact(sentence, topic, target):
     Who was the wife of Bob? | Bob nearly married Ann. | Bob | Ann | yes
     Who ran Up before 1990? | Since 1990 Ann has run Up. | Up | Ann | yes
     Who ran Up before 1990? | Until 1990 Ann ran Up. | Up | Ann | no
+    When did Ann leave Up? | Ann ran Up from 1903 until 1938. | Ann | 1903 | yes
+    When did Ann leave Up? | Ann ran Up from 1903 until 1938. | Ann | 1938 | no
+    When did Ann join Up? | Ann (1903 to 1938) ran Up. | Ann | 1938 | yes
+    When did Ann write Up? | Ann: write Up by 1 May | Ann | 1 May | yes
+    When did Ann write Up? | Notes: Ann wrote Up by 1 May | Ann | 1 May | no
     Who is the head of Up? | The head of Up was then Ann. | Up | Ann | yes
 """)
 def test_a_sentence_denies_what_it_says_is_not_so_or_is_over(

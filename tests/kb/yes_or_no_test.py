@@ -109,6 +109,7 @@ def said(question, sentences, title=''):
     Was the mill visited by [Ada]? | The mill was visited by Abel Low. | None
     Did [Ada] build the mill? | The mill was built by Abel Low. | no
     Was [Up] built by [Ada]? | [Up] was built by [Ada] or [Abel]. | None
+    Is [Up] a cinema? | [Up] is a theatre, opened in 1924 as the Palace, a cinema. | None
     Did [Abel] climb [Up]? | [Up] was climbed by [Ada], after a try by [Abel] failed. | None
     Did [Ada] win three medals? | [Ada] won two medals in Rome and one medal in Ulm. | None
     # What is over is denied of the present.

@@ -369,6 +369,9 @@ def _to_verb(
     described = left[len(aux) :]
     if is_inherited := not aux and claim.aux in ('is', 'was'):
         aux = [one for one in head if one in _BE][-1:]
+        # 'is a theatre, opened as the Palace, a cinema'
+        if not _is_past(tokens[at].lower()) and (head or ' ')[-1][0].isupper():
+            return None
     # 'is a long novel written by Ada'
     is_thing = claim.aux == 'was' and _is_past(tokens[at].lower())
     most = _MOST_IN_THINGS if is_thing else _MOST_BETWEEN

@@ -34,6 +34,14 @@ _BEFORE_OR_AFTER = re.compile(
     r'\b(?:([Bb]efore|[Uu]ntil|[Tt]ill|[Pp]rior to)|[Ss]ince|[Aa]fter|[Ff]rom)'
     r' (?:\d{1,2} )?([A-Z]\w+|\d{4})\b'
 )
+# What somebody is to do, in a list of tasks: 'Bo: add an index by 1 May', 'Bo to add an index'.
+_TASK = re.compile(r'\W*[A-Z][\w.’-]*(?: [A-Z][\w.’-]*){0,3}(?::(?: to)?| to) ([a-z]+)\b')
+_DID = re.compile(r'\bdid\b')
+# Which end of 'from 1903 until 1938' a question asks for.
+_STARTS = re.compile(r'\b(?:start|begin|began|first|join|since)', re.IGNORECASE)
+_STOPS = re.compile(r'\b(?:stop|end|finish|leave|left|retire|quit|until|last|cease)', re.IGNORECASE)
+_FROM, _TO = re.compile(r'(?:\bfrom|\()\W*$'), re.compile(r'\W*(?:until|till|to|through)\b')
+_TILL = re.compile(r'(?:\bfrom|\()[^()]{3,25} (?:until|till|to|through)\W*$')
 _NEARLY = re.compile(r'\b(?:nearly|almost) [a-z]+ed\b')
 # What is planned, wished for or tried, which does not say that it came true.
 _PLANNED = re.compile(
@@ -132,7 +140,26 @@ def denies_answer(fact: Fact, question: str) -> bool:
     is_now = bool(_NOW.search(question))
     is_denied = denies(fact, is_now or bool(_PRESENT.search(question)), is_now)
     is_denied = is_denied and not _NEGATED.search(question)
-    return is_denied or _is_planned(fact, question) or _is_of_other_time(fact, question)
+    is_other = _is_of_other_time(fact, question) or _is_other_end(fact, question)
+    return is_denied or is_other or _is_planned(fact, question) or _is_task(fact, question)
+
+
+def _is_task(fact: Fact, question: str) -> bool:
+    """Whether a sentence says who is to do what a question takes to be done."""
+    task = _TASK.match(fact.sentence or '')
+    return bool(task and _DID.search(question) and task[1] in question.split())
+
+
+def _is_other_end(fact: Fact, question: str) -> bool:
+    """Whether a target is where a time began, of a question when it ended, or the reverse."""
+    if not (fact.sentence and fact.target_span):
+        return False
+    start, end = fact.target_span
+    before = fact.sentence[max(start - 40, 0) : start]
+    if _FROM.search(before) and _TO.match(fact.sentence, end):
+        return bool(_STOPS.search(question)) and not _STARTS.search(question)
+    is_end = _TILL.search(before) and _STARTS.search(question)
+    return bool(is_end) and not _STOPS.search(question)
 
 
 def _is_of_other_time(fact: Fact, question: str) -> bool:
