@@ -249,8 +249,9 @@ class Explorer:
     def failed(self, request: Request, error: Exception) -> Response:
         """A page that is not there, or a method that it does not have."""
         assert isinstance(error, HTTPException)
-        nowhere = f'{request.url.path} leads nowhere. The pages are named above.'
-        said = nowhere if error.status_code == 404 else error.detail
+        said = error.detail
+        if error.status_code == 404 and not _is_for_programs(request):
+            said = f'{request.url.path} leads nowhere. The pages are named above.'
         return self._error(request, said, error.status_code)
 
     def gone(self, request: Request, error: Exception) -> Response:
@@ -258,7 +259,7 @@ class Explorer:
         return Response(status_code=_CLIENT_CLOSED)
 
     def _error(self, request: Request, message: str, status: int) -> Response:
-        if request.url.path.startswith('/api/') or request.url.path == '/health':
+        if _is_for_programs(request):
             return JSONResponse({'error': message}, status)
         if status == 404:
             heading = 'This is not there'
@@ -379,6 +380,10 @@ def in_thread(page: Callable[[Request], Response]) -> Callable[[Request], Awaita
             watching.cancel()
 
     return answer
+
+
+def _is_for_programs(request: Request) -> bool:
+    return request.url.path.startswith('/api/') or request.url.path == '/health'
 
 
 def _link(path: str, **parameters) -> str:

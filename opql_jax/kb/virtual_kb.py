@@ -157,7 +157,7 @@ class VirtualKB(Closeable, abc.ABC):
         """The k documents that best answer a question, as `retrieve.Documents`, or a list of those.
 
         With `read` they have probabilities, by the reader, which takes several times as long: low
-        ones if the text does not answer the question, though it has its names.
+        ones if the text does not answer the question, though it has its names. It also ranks.
         InputError: the knowledge base has no index of its passages, or a question is blank.
         """
         retriever, k = self.retriever, check_count('k', k)
